@@ -70,7 +70,7 @@ def test_completion_shows_every_name() -> None:
         ("import flowguard", set()),
         ("from flowguard import Flow, Stage, Step, Done, RetryPolicy, Queue, Reject, Retry", {"pydantic"}),
         ("from flowguard import Event, EventType, Verdict, Settings", {"pydantic"}),
-        ("from flowguard import once, KeyTable", {"botocore", "pydantic"}),
+        ("from flowguard import once, KeyTable", {"pydantic"}),
         ("import flowguard.testing", set()),
         ("from flowguard.testing import sqs_event, step_for", {"pydantic"}),
     ],
@@ -83,3 +83,11 @@ def test_a_flow_does_not_pay_for_functions_without_one() -> None:
     check = "import sys\nfrom flowguard import lambda_handler\nprint([one for one in sys.modules if 'once' in one])"
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def test_botocores_errors_are_loaded_by_the_first_that_is_named() -> None:
+    made = "from flowguard.aws import botocore_errors, services\nfrom flowguard.aws.transport import json_client"
+    shown = "print('botocore.exceptions' in sys.modules, end=' ')"
+    check = f"import sys\n{made}\n{shown}\nbotocore_errors.ClientError\n{shown}"
+    loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert loaded.stdout == "False True "

@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.batch_reads import BatchReads
 from flowguard.aws.commit_threads import Transact, transactions
 from flowguard.aws.faults import error_code
@@ -209,7 +208,7 @@ class DynamoDBBatches:
             return ()
         try:
             answers: Sequence[Any] = self._client.batch_execute_statement(Statements=statements)["Responses"]
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) in _NOT_HERE:
                 self._give_up(str(error))
             return self._refused(error)

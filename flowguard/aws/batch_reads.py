@@ -9,8 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import error_code
 from flowguard.aws.items import Item
 from flowguard.errors import shown
@@ -67,7 +66,7 @@ class BatchReads:
             )
             items = {_identity(item): item for items in answer["Responses"].values() for item in items}
             return items, [key for left in answer.get("UnprocessedKeys", {}).values() for key in left["Keys"]]
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) in _NOT_HERE:
                 self._give_up(str(error))
             return self._refused(error, keys)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import is_final, patiently
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def _write_batch(client: DynamoDBClient, left: Any, pause: Callable[[float], Non
     for attempt in range(MOST_TRIES):
         try:
             left = patiently(partial(client.batch_write_item, RequestItems=left), pause).get("UnprocessedItems")
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if is_final(error) or attempt == MOST_TRIES - 1:
                 raise
         if not left:

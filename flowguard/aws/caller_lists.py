@@ -14,9 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
-from flowguard.aws import expressions
+from flowguard.aws import botocore_errors, expressions
 from flowguard.aws.batch_writes import write_rows
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import ASKER, LARGEST_ITEM, number, read_item, run_key
@@ -118,7 +116,7 @@ class DynamoDBCallers(NamedTuple):
         }
         try:
             patiently(lambda: self.client.update_item(**call), self.pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return error.response.get("Item") or {}
@@ -137,7 +135,7 @@ class DynamoDBCallers(NamedTuple):
                 lambda: self.client.put_item(TableName=self.table, Item=item, ConditionExpression=expressions.IS_NEW),
                 self.pause,
             )
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
 
@@ -198,7 +196,7 @@ class DynamoDBCallers(NamedTuple):
         noted = None if known_until is None else self._noted(flow, object_id, by, known_until)
         try:
             raw = self._reset(call) if noted is None else self._reset_once(call, noted)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if not is_at_fence(error):
                 raise
             raw = item_at_fence(error)
@@ -218,7 +216,7 @@ class DynamoDBCallers(NamedTuple):
         actions: Any = [{"Update": call}, {"Update": noted}]
         try:
             patiently(lambda: self.client.transact_write_items(TransactItems=actions), self.pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if not is_only_beside_fence(error):
                 raise
             return None
@@ -242,7 +240,7 @@ class DynamoDBCallers(NamedTuple):
     def _note(self, noted: Any) -> None:
         try:
             patiently(lambda: self.client.update_item(**noted), self.pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
 
@@ -273,7 +271,7 @@ class DynamoDBCallers(NamedTuple):
         }
         try:
             patiently(lambda: self.client.update_item(**call), self.pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
 

@@ -14,9 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
-from flowguard.aws import expressions
+from flowguard.aws import botocore_errors, expressions
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, number, read_item, record_item, run_key
 from flowguard.errors import RunTooBusy
@@ -123,7 +121,7 @@ class DynamoDBCancellations(NamedTuple):
         call["ExpressionAttributeValues"][":cancelled"] = record_item(note)
         try:
             return patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return None

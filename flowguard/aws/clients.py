@@ -13,8 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import NoRegionError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.transport.choice import why_botocore
 from flowguard.errors import SettingsError
 
@@ -84,7 +83,7 @@ class Clients:
         try:
             with _MAKING:  # botocore's sessions are not made for threads, its clients are
                 return self._botocore.client(service, self._endpoint_urls.get(service), once=once)
-        except NoRegionError:
+        except botocore_errors.NoRegionError:
             problem = (
                 f"no AWS region is set, so {service} was not asked; set it, or hand in Clients(a session with one)"
             )

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.clients import prepared_clients
 from flowguard.aws.faults import error_code
 from flowguard.errors import KeyUnavailable
@@ -38,7 +37,7 @@ class KmsDataKeys:
         """Make a data key. Each error of KMS counts as an outage, for no payload causes one."""
         try:
             made = self._client.generate_data_key(KeyId=key, KeySpec="AES_256", EncryptionContext=dict(context))
-        except (ClientError, BotoCoreError) as error:
+        except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
             raise _unavailable(key, error) from None
         return NewDataKey(made["Plaintext"], made["CiphertextBlob"], made["KeyId"])
 
@@ -47,13 +46,13 @@ class KmsDataKeys:
         for key in keys:
             try:
                 answer = self._client.decrypt(CiphertextBlob=sealed, KeyId=key, EncryptionContext=dict(context))
-            except ClientError as error:
+            except botocore_errors.ClientError as error:
                 code = error_code(error)
                 if code == _NOT_OPENED:
                     return None
                 if code != _OF_ANOTHER_KEY:
                     raise _unavailable(key, error) from None
-            except BotoCoreError as error:
+            except botocore_errors.BotoCoreError as error:
                 raise _unavailable(key, error) from None
             else:
                 secret: bytes = answer["Plaintext"]
@@ -61,6 +60,6 @@ class KmsDataKeys:
         return None
 
 
-def _unavailable(key: str, error: ClientError | BotoCoreError) -> KeyUnavailable:
-    code = error_code(error) if isinstance(error, ClientError) else type(error).__name__
+def _unavailable(key: str, error: botocore_errors.ClientError | botocore_errors.BotoCoreError) -> KeyUnavailable:
+    code = error_code(error) if isinstance(error, botocore_errors.ClientError) else type(error).__name__
     return KeyUnavailable(key, f"{code}: {error}")

@@ -14,8 +14,7 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.clients import NoRegion
 from flowguard.aws.faults import STRANGERS, error_code
 from flowguard.aws.sender import MOST_ENTRIES, AWSSender
@@ -160,7 +159,7 @@ class Reading:
             ]
             try:
                 self._sqs.change_message_visibility_batch(QueueUrl=self.queue.url, Entries=entries)
-            except (ClientError, BotoCoreError) as error:
+            except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
                 self.warnings.append(f"letters stay hidden for up to {self._visibility} s: {error}")
         self._receipts.clear()
 
@@ -170,7 +169,7 @@ def explained(subject: str) -> Iterator[None]:
     """Raise AWS's errors as :class:`Unusable` with what to put right."""
     try:
         yield
-    except (ClientError, BotoCoreError) as error:
+    except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
         raise Unusable(subject, *_explanation(error)) from error
     except NoRegion as error:
         raise Unusable(subject, *_NO_REGION) from error
@@ -182,9 +181,9 @@ def spares_none(error: Unusable) -> bool:
     So it is for credentials, for a right, for a table or queue that is not there, and for the network.
     """
     cause = error.__cause__
-    if isinstance(cause, ClientError):
+    if isinstance(cause, botocore_errors.ClientError):
         return error_code(cause) in STRANGERS | _DENIED | _MISSING.keys()
-    return isinstance(cause, BotoCoreError | NoRegion)
+    return isinstance(cause, botocore_errors.BotoCoreError | NoRegion)
 
 
 _CLOCKS_AGREE: Final = 2_000
@@ -202,8 +201,8 @@ _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationErro
 _NO_REGION: Final = ("no region is known", "give --region, or set AWS_DEFAULT_REGION")
 
 
-def _explanation(error: ClientError | BotoCoreError) -> tuple[str, str]:
-    if not isinstance(error, ClientError):
+def _explanation(error: botocore_errors.ClientError | botocore_errors.BotoCoreError) -> tuple[str, str]:
+    if not isinstance(error, botocore_errors.ClientError):
         match type(error).__name__:
             case "NoRegionError":
                 return _NO_REGION

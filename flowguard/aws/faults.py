@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
-
+from flowguard.aws import botocore_errors
 from flowguard.errors import KeyUnavailable, SettingsError
 
 PAUSES: Final = (0.05, 0.1, 0.2)
@@ -140,14 +139,14 @@ def patiently(call: Callable[[], Answer], pause: Callable[[float], None]) -> Ans
     for seconds in PAUSES:
         try:
             return call()
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if not is_passing(error):
                 raise
         pause(seconds)
     return call()
 
 
-def is_passing(error: ClientError) -> bool:
+def is_passing(error: botocore_errors.ClientError) -> bool:
     """Answer whether the same call may succeed a moment later. A failed condition is an answer and never passes."""
     code = error_code(error)
     if code != "TransactionCanceledException":
@@ -165,7 +164,7 @@ def is_final(error: Exception) -> bool:
     """
     if is_new_role(error):
         return False
-    return isinstance(error, ParamValidationError) or is_final_code(_clients_code(error))
+    return isinstance(error, botocore_errors.ParamValidationError) or is_final_code(_clients_code(error))
 
 
 def is_for_minutes(error: Exception) -> bool:
@@ -182,7 +181,7 @@ def is_new_role(error: Exception) -> bool:
 
     It answers the code of a malformed call: its message alone tells these apart.
     """
-    if not isinstance(error, ClientError) or error.operation_name != "CreateSchedule":
+    if not isinstance(error, botocore_errors.ClientError) or error.operation_name != "CreateSchedule":
         return False
     message = str(error.response.get("Error", {}).get("Message", ""))
     return error_code(error) == "ValidationException" and _TO_ASSUME in message
@@ -200,7 +199,7 @@ def is_final_code(code: str) -> bool:
 
 def _clients_code(error: Exception) -> str:
     """Return the code of an error with a client's status. An empty text for any other error."""
-    if not isinstance(error, ClientError):
+    if not isinstance(error, botocore_errors.ClientError):
         return ""
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return error_code(error) if 400 <= status < 500 else ""
@@ -216,13 +215,14 @@ def is_outage(error: Exception) -> bool:
     """
     if isinstance(error, SettingsError | KeyUnavailable):
         return True
-    if not isinstance(error, ClientError):
-        return isinstance(error, BotoCoreError) and not isinstance(error, ParamValidationError)
+    if not isinstance(error, botocore_errors.ClientError):
+        is_of_calls = isinstance(error, botocore_errors.BotoCoreError)
+        return is_of_calls and not isinstance(error, botocore_errors.ParamValidationError)
     if is_passing(error) or error_code(error) == "TransactionCanceledException":
         return False
     return not is_final(error)
 
 
-def error_code(error: ClientError) -> str:
+def error_code(error: botocore_errors.ClientError) -> str:
     """Return AWS's code for the error, such as ``ThrottlingException``."""
     return str(error.response.get("Error", {}).get("Code", ""))

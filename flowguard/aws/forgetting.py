@@ -17,9 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
-from flowguard.aws import expressions
+from flowguard.aws import botocore_errors, expressions
 from flowguard.aws.batch_writes import write_rows
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, number, run_key
@@ -135,7 +133,7 @@ class Forgetting(NamedTuple):
         for text in texts:
             try:
                 self.texts.remove(text)
-            except ClientError as error:
+            except botocore_errors.ClientError as error:
                 if error_code(error) != "NoSuchBucket":  # whose texts are gone with it
                     left[text] = str(error)
         return left
@@ -143,7 +141,7 @@ class Forgetting(NamedTuple):
     def _change(self, call: Any) -> bool:
         try:
             patiently(lambda: self.client.update_item(**call), self.pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return False

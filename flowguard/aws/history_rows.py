@@ -16,9 +16,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
-from flowguard.aws import expressions
+from flowguard.aws import botocore_errors, expressions
 from flowguard.aws.faults import patiently
 from flowguard.aws.items import Item, number, run_key
 from flowguard.aws.refused_writes import is_at_fence
@@ -81,7 +79,7 @@ def tell(
     row = _put(table, claim, error.at, told_by_retry(claim, error.at), error.type, item.ttl)
     try:
         patiently(lambda: client.transact_write_items(TransactItems=[{"Update": noted}, row]), pause)
-    except ClientError as refusal:
+    except botocore_errors.ClientError as refusal:
         if not is_at_fence(refusal):
             raise
 

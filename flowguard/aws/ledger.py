@@ -15,9 +15,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
-from flowguard.aws import expressions
+from flowguard.aws import botocore_errors, expressions
 from flowguard.aws.clients import Clients
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM, Item, number
@@ -87,14 +85,14 @@ class DynamoDBLedger:
         """Return None where another entry, or none, stands in the place of an expired one."""
         try:
             raw: Any = patiently(lambda: self._client.update_item(**call), self._pause).get("Attributes")
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             return self._refused(ask, error)
         before = _entry(raw) if raw else None
         if before is not None and judge_key(before, ask) is KeyVerdict.DONE:
             return Met(KeyVerdict.DONE, self._with_result(before, raw))
         return KeyClaim(ask, before)
 
-    def _refused(self, ask: KeyAsk, error: ClientError) -> KeyClaim | Met | None:
+    def _refused(self, ask: KeyAsk, error: botocore_errors.ClientError) -> KeyClaim | Met | None:
         if error_code(error) == "ResourceNotFoundException":
             raise self._no_table() from None
         if error_code(error) != "ConditionalCheckFailedException":
@@ -185,7 +183,7 @@ class DynamoDBLedger:
         }
         try:
             patiently(lambda: self._client.update_item(**call), self._pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return self._fenced(claim, end, error.response.get("Item"))
@@ -231,7 +229,7 @@ class DynamoDBLedger:
         }
         try:
             patiently(lambda: self._client.update_item(**call), self._pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
 
@@ -242,7 +240,7 @@ class DynamoDBLedger:
         where: Any = self._key(name, key)
         try:
             answer = self._client.get_item(TableName=self._table.name, Key=where, ConsistentRead=True)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) == "ResourceNotFoundException":
                 raise self._no_table() from None
             raise

@@ -14,9 +14,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
-from flowguard.aws import expressions
+from flowguard.aws import botocore_errors, expressions
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import (
     KEPT_FREE,
@@ -83,7 +81,7 @@ class DynamoDBMemos:
                 patiently(lambda: self._client.transact_write_items(TransactItems=actions), self._pause)
             else:
                 patiently(lambda: self._client.update_item(**update), self._pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if is_at_fence(error):
                 fenced = _fence(claim, item_at_fence(error))
                 return size if fenced is None else fenced
@@ -106,7 +104,7 @@ class DynamoDBMemos:
         }
         try:
             patiently(lambda: self._client.update_item(**call), self._pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             raw: Any = error.response.get("Item")

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import patiently
 from flowguard.aws.refused_writes import is_at_fence
 from flowguard.aws.tables import read_consistently, wait_at_random
@@ -71,7 +70,7 @@ def _is_written(client: DynamoDBClient, write: Write, pause: Callable[[float], N
     token = RandomIds().new()
     try:
         patiently(lambda: client.transact_write_items(TransactItems=actions, ClientRequestToken=token), pause)
-    except ClientError as error:
+    except botocore_errors.ClientError as error:
         if not is_at_fence(error):
             raise
         return False

@@ -14,8 +14,7 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError, ParamValidationError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import error_code, is_refusal
 from flowguard.errors import CannotOpen, SettingsError, TextGone
 from flowguard.payload.codec import About, Codecs, opened_text
@@ -153,7 +152,7 @@ class Packing:
     def _put(self, bucket: str, key: str, body: bytes, room: int, kind: str = "application/octet-stream") -> bool:
         try:
             self._s3().put_object(Bucket=bucket, Key=key, Body=body, ContentType=kind, **self._owned)
-        except (ClientError, ParamValidationError) as error:
+        except (botocore_errors.ClientError, botocore_errors.ParamValidationError) as error:
             if not is_refusal(error) or (_is_denial(error) and room > HALF_AN_ITEM):
                 raise
             return False
@@ -192,7 +191,7 @@ class Packing:
         """
         try:
             return self._s3().get_object(Bucket=bucket, Key=key, **self._owned)["Body"].read()
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) == "NoSuchKey" or (_is_denial(error) and self._is_absent(bucket, key)):
                 raise TextGone(bucket, key, "NoSuchKey") from error
             raise
@@ -201,13 +200,13 @@ class Packing:
         """Answer whether a list of the bucket lacks the key, for a role that may list its prefix and no more."""
         try:
             page = self._s3().list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1, **self._owned)
-        except ClientError:
+        except botocore_errors.ClientError:
             return False
         return all(entry["Key"] != key for entry in page.get("Contents", ()))
 
 
 def _is_denial(error: Exception) -> bool:
-    if not isinstance(error, ClientError):
+    if not isinstance(error, botocore_errors.ClientError):
         return False
     return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 403
 

@@ -8,34 +8,33 @@ from decimal import Decimal
 from itertools import combinations
 from typing import Any
 
-from botocore.exceptions import ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import FINAL_REASONS, PASSING_REASONS, error_code, is_final, is_for_minutes
 from flowguard.aws.writes import condition_failure
 from flowguard.errors import WriteDenied, WriteInvalid, shown
 from flowguard.items.writes import Put, Write
 
 
-def is_at_fence(error: ClientError) -> bool:
+def is_at_fence(error: botocore_errors.ClientError) -> bool:
     """Answer whether the condition on the run item did not hold, in a write or as the first of a transaction."""
     first = _reasons_of(error)[:1]
     failed = bool(first) and first[0].get("Code") == "ConditionalCheckFailed"
     return failed or error_code(error) == "ConditionalCheckFailedException"
 
 
-def is_only_beside_fence(error: ClientError) -> bool:
+def is_only_beside_fence(error: botocore_errors.ClientError) -> bool:
     """Answer whether the condition on the run item held, and one of what was to be written with it did not."""
     codes = [reason.get("Code") for reason in _reasons_of(error)]
     return "ConditionalCheckFailed" in codes[1:] and codes[0] != "ConditionalCheckFailed"
 
 
-def item_at_fence(error: ClientError) -> Any:
+def item_at_fence(error: botocore_errors.ClientError) -> Any:
     """Return the run item that the condition met. None where there is none."""
     first = _reasons_of(error)[:1]
     return first[0].get("Item") if first else error.response.get("Item")
 
 
-def refusal_of(writes: Sequence[Write], error: ClientError) -> Exception:
+def refusal_of(writes: Sequence[Write], error: botocore_errors.ClientError) -> Exception:
     """Return what it means that a write of the run item was refused, with the writes beside it.
 
     A condition of the caller's own becomes the error that it asks for, and what is refused for good a
@@ -64,7 +63,7 @@ def refusal_of(writes: Sequence[Write], error: ClientError) -> Exception:
             return error
 
 
-def _reasons_of(error: ClientError) -> list[Any]:
+def _reasons_of(error: botocore_errors.ClientError) -> list[Any]:
     reasons: list[Any] = error.response.get("CancellationReasons", [])
     return reasons
 
@@ -107,7 +106,7 @@ def _alike(item: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if type(value) in _KEYS and other.get(name) == value}
 
 
-def _message(error: ClientError) -> str:
+def _message(error: botocore_errors.ClientError) -> str:
     return str(error.response.get("Error", {}).get("Message", ""))
 
 

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import error_code, is_final, is_for_minutes
 from flowguard.clock import Clock, SystemClock
 from flowguard.names.at_aws import AS_IN_CODE, Names
@@ -78,8 +77,8 @@ class Schedules:
         for place, send in sends.items():
             try:
                 self._create(send)
-            except (ClientError, BotoCoreError) as error:
-                if not isinstance(error, ClientError) or error_code(error) != "ConflictException":
+            except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
+                if not isinstance(error, botocore_errors.ClientError) or error_code(error) != "ConflictException":
                     refusals[place] = Refusal(
                         f"{type(error).__name__}: {error}", is_final(error), is_for_minutes(error)
                     )

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import FOR_MINUTES, is_final, is_final_code, is_for_minutes
 from flowguard.aws.schedules import Schedules
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
@@ -64,7 +63,7 @@ class AWSSender:
         """
         try:
             return self._send_batch(to, batch)
-        except (ClientError, BotoCoreError) as error:
+        except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
             refusal = refused_by(error)
         except UnicodeError:  # botocore writes the names of topics and functions into the text of its request
             refusal = Refusal("its destination has half a surrogate pair", final=True)
@@ -75,7 +74,7 @@ class AWSSender:
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         if envelope.receipt_handle is None or envelope.queue_arn is None:
             return
-        with suppress(ClientError, BotoCoreError):  # then the record is seen again at the queue's own pace
+        with suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError):  # it comes at the queue's own pace
             self._clients.sqs.change_message_visibility(
                 QueueUrl=self.queue_url(envelope.queue_arn),
                 ReceiptHandle=envelope.receipt_handle,
@@ -92,7 +91,8 @@ class AWSSender:
             for start in range(0, len(shown_again), MOST_ENTRIES):
                 several = shown_again[start : start + MOST_ENTRIES]
                 entries: Any = [{"Id": str(place), **entry} for place, entry in enumerate(several)]
-                with suppress(ClientError, BotoCoreError):  # then they are seen again at the queue's own pace
+                # otherwise they are seen again at the queue's own pace
+                with suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError):
                     self._clients.sqs.change_message_visibility_batch(QueueUrl=self.queue_url(arn), Entries=entries)
 
     def queue_url(self, name: str) -> str:
@@ -163,7 +163,7 @@ class AWSSender:
             request: Any = invocation(to._replace(name=self._names.function(to.name)), send)
             try:
                 self._clients.lambda_.invoke(**request)
-            except (ClientError, BotoCoreError) as error:
+            except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
                 refusals[place] = refused_by(error)
         return refusals
 
@@ -237,7 +237,7 @@ def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered
         yield to, batch
 
 
-def refused_by(error: ClientError | BotoCoreError) -> Refusal:
+def refused_by(error: botocore_errors.ClientError | botocore_errors.BotoCoreError) -> Refusal:
     """Return the refusal for an error of AWS."""
     return Refusal(bounded(f"{type(error).__name__}: {error}"), is_final(error), is_for_minutes(error))
 

@@ -6,7 +6,6 @@ import os
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from flowguard.aws.clients import Clients, prepared_clients
 from flowguard.aws.faults import is_outage
@@ -81,9 +80,8 @@ def aws_services(
 def services_of_environment() -> Services:
     """Build the services with the settings of the process: what runs in production."""
     settings, clients = Settings.from_environment(os.environ), prepared_clients()
-    return replace(
-        aws_services(settings, clients, observer=named_observers(settings.observers, settings.at_aws)), threads=True
-    )
+    services = aws_services(settings, clients, observer=named_observers(settings.observers, settings.at_aws))
+    return services._replace(threads=True)
 
 
 def _schedules(clients: Clients, settings: Settings, clock: Clock | None) -> Schedules:

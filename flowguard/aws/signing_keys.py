@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import SecretStr
 
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import is_refusal
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
@@ -103,7 +103,7 @@ def _stored(stores: _Stores, load: Callable[[], Keys]) -> Keyring:
         for seconds in PAUSES:
             try:
                 return load()
-            except (ClientError, BotoCoreError) as error:
+            except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
                 if is_refusal(error):
                     raise
             stores.pause(seconds * (1 + stores.draw.random()) / 2)

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.claim_call import claim_call
 from flowguard.aws.commit_call import CommitCalls, back_off_call, note_kills_call, release_call
 from flowguard.aws.commit_texts import CommitTexts
@@ -84,7 +83,7 @@ class DynamoDBStore:
         call = claim_call(self._table, request)
         try:
             answer = patiently(lambda: self._client.update_item(**call), self._pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) == "ResourceNotFoundException":
                 raise self._no_table() from None
             if error_code(error) != "ConditionalCheckFailedException":
@@ -107,7 +106,7 @@ class DynamoDBStore:
             answer: Any = patiently(
                 lambda: self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True), self._pause
             )
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) == "ResourceNotFoundException":
                 raise self._no_table() from None
             raise
@@ -169,7 +168,7 @@ class DynamoDBStore:
         """Write under the commit's own fence. A worker that is fenced writes nothing."""
         try:
             patiently(lambda: self._client.update_item(**call), self._pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
 
@@ -202,7 +201,7 @@ class DynamoDBStore:
                 answer = patiently(lambda: self._client.update_item(**update, ReturnValues="ALL_NEW"), self._pause)
             else:
                 answer = patiently(lambda: self._client.update_item(**update), self._pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if is_at_fence(error):
                 return self._fenced(claim, commit, item_at_fence(error))
             raise refusal_of(commit.writes, error) from None

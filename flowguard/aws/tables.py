@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import error_code, is_final, is_refusal
 from flowguard.aws.writes import from_item, to_item
 from flowguard.errors import WriteDenied, WriteInvalid, shown
@@ -63,7 +62,7 @@ def read_consistently(
         answer: Any = client.get_item(TableName=names.table(table), Key=to_item(key), ConsistentRead=True)
     except TypeError as error:
         raise WriteInvalid(f"an item of {shown(table)} cannot be read: {error}") from None
-    except ClientError as error:
+    except botocore_errors.ClientError as error:
         if not is_refusal(error):
             raise
         text = error.response.get("Error", {}).get("Message", "")

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from botocore.exceptions import ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, number, read_item, run_key
 from flowguard.aws.packing import Packed, Packing
@@ -91,7 +90,7 @@ class WaitCalls(NamedTuple):
         }
         try:
             answer: Any = patiently(lambda: self.client.update_item(**call), self.pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return False, error.response.get("Item")  # type: ignore[return-value]  # botocore's types lack it

@@ -16,9 +16,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
-from flowguard.aws import expressions
+from flowguard.aws import botocore_errors, expressions
 from flowguard.aws.batch_writes import write_rows
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import (
@@ -131,7 +129,7 @@ class DynamoDBWaits(NamedTuple):
             answered: Any = patiently(
                 lambda: self.calls.client.update_item(**call, ReturnValues="ALL_OLD"), self.calls.pause
             )
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if not is_at_fence(error):
                 raise
             return self._refused(address, counts, item_at_fence(error))
@@ -152,7 +150,7 @@ class DynamoDBWaits(NamedTuple):
         actions: Any = [{"Update": call}, {"Update": used}]
         try:
             patiently(lambda: self.calls.client.transact_write_items(TransactItems=actions), self.calls.pause)
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if not is_only_beside_fence(error):
                 raise
             return _NotKept.USED
@@ -332,7 +330,7 @@ class DynamoDBWaits(NamedTuple):
         }
         try:
             before: Any = patiently(lambda: self.calls.client.put_item(**call), self.calls.pause).get("Attributes")
-        except ClientError as error:
+        except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return _kept_before(error.response.get("Item"), by, frozenset(names))

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.short_rows import short_row
 from flowguard.startup.named_tuple import NamedTuple
+from flowguard.startup.value import Value
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of
@@ -162,8 +162,7 @@ class StoredEnd(NamedTuple):
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class LeftEnd:
+class LeftEnd(Value):
     """The end of the run before, with those that may not have been answered yet. Only the claim of a first hop has it.
 
     ``read`` may raise :class:`flowguard.errors.TextGone`.
@@ -172,4 +171,17 @@ class LeftEnd:
     request_id: RequestId
     committed_at: int
     callers: Callers
-    read: Callable[[], StoredEnd] = field(compare=False, repr=False)
+    read: Callable[[], StoredEnd]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LeftEnd) and self._known == other._known
+
+    def __hash__(self) -> int:
+        return hash(self._known)
+
+    def __repr__(self) -> str:
+        return f"LeftEnd{self._known!r}"
+
+    @property
+    def _known(self) -> tuple[RequestId, int, Callers]:
+        return self.request_id, self.committed_at, self.callers

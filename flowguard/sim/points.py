@@ -6,7 +6,6 @@ The ports that a runtime calls are wrapped, so that a listener is called between
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -44,10 +43,8 @@ def with_points(services: Services, passing: Passing) -> Services:
 
     Those around the ack are reported by the caller that acknowledges.
     """
-    watched = services.watched
-    return replace(
-        services, watched=lambda calls: _Calls(watched(calls), passing), sender=_Sender(services.sender, passing)
-    )
+    watched, sender = services.watched, _Sender(services.sender, passing)
+    return services._replace(watched=lambda calls: _Calls(watched(calls), passing), sender=sender)
 
 
 class _Calls:

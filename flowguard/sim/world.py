@@ -158,7 +158,7 @@ class World:
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
             pause=no_pause,
         )
-        services = replace(services, signer=self._signer(clients), tokens=self.made_tokens.noting(services.tokens))
+        services = services._replace(signer=self._signer(clients), tokens=self.made_tokens.noting(services.tokens))
         ledger = ledger_of(self.settings, clients)
         self.source.functions = Functions(self.flows, with_points(services, self._pass), ledger=ledger)
         self.provisioner.set_up(self.source.functions.by_queue)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError
 from inspect import Parameter, Signature, get_annotations
-from typing import Any, ClassVar, Final, Self, dataclass_transform
+from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
+
+Default = TypeVar("Default")
 
 _ANY: Final = Parameter.POSITIONAL_OR_KEYWORD
+
+
+class _Fresh:
+    """Stands for a default of which each value gets one of its own."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+def fresh(*, default_factory: Callable[[], Default]) -> Default:
+    """Give a field a default that ``default_factory`` makes for each value."""
+    stand_in: Any = _Fresh(default_factory)
+    return stand_in  # type: ignore[no-any-return]  # as dataclasses.field, it says that it is what it stands for
 
 
 class _Form:
@@ -21,7 +36,7 @@ class _Form:
         return Signature(parameters)
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(fresh,))
 class Value:
     """A value with the fields that its class annotates, each of them given by position or by name.
 
@@ -32,15 +47,18 @@ class Value:
     __match_args__: ClassVar[tuple[str, ...]]
     __signature__: ClassVar[_Form] = _Form()
     _defaults: ClassVar[Mapping[str, Any]]
+    _fresh: ClassVar[Mapping[str, Callable[[], Any]]]
 
     def __init_subclass__(cls) -> None:
         fields = get_annotations(cls)
         cls.__match_args__ = tuple(fields)  # type: ignore[misc]  # mypy takes it for a constant
         cls._defaults = {name: cls.__dict__[name] for name in fields if name in cls.__dict__}
+        cls._fresh = {name: value.make for name, value in cls._defaults.items() if isinstance(value, _Fresh)}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         names = self.__match_args__
-        values = {**self._defaults, **dict(zip(names, args, strict=False)), **kwargs}
+        made = {name: make() for name, make in self._fresh.items()}
+        values = {**self._defaults, **made, **dict(zip(names, args, strict=False)), **kwargs}
         is_given_twice = not kwargs.keys().isdisjoint(names[: len(args)])
         if is_given_twice or len(args) > len(names) or values.keys() != set(names):
             form = ", ".join(f"{name}=…" if name in self._defaults else name for name in names)

@@ -59,9 +59,8 @@ class SharedWorld(World):
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
             pause=no_pause,
         )
-        self.services = replace(
-            services, signer=simulated(services.signer), tokens=self.made_tokens.noting(services.tokens)
-        )
+        tokens = self.made_tokens.noting(services.tokens)
+        self.services = services._replace(signer=simulated(services.signer), tokens=tokens)
         self.provisioner.set_up(())
 
     def serve(self, flows: Iterable[AnyFlow]) -> None:

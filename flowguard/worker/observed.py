@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 from flowguard.errors import DefinitionError, shown
@@ -55,11 +54,11 @@ def _verdict(answer: Answer) -> str:
 def observed(services: Services, observers: tuple[Observer, ...] = ()) -> Services:
     """Return the services with these observers beside their own, and with spans around what they call."""
     if observers:
-        services = replace(services, observer=combined((services.observer, *observers)))
+        services = services._replace(observer=combined((services.observer, *observers)))
     if not opens_spans(services.observer):
         return services
     watched, observer = services.watched, services.observer
-    return replace(services, watched=lambda calls: ObservedCalls(watched(calls), observer))
+    return services._replace(watched=lambda calls: ObservedCalls(watched(calls), observer))
 
 
 def invocation_span(services: Services, flows: tuple[AnyFlow, ...], context: Any) -> AbstractContextManager[object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from flowguard.clock import Clock, SystemClock
@@ -35,6 +34,7 @@ from flowguard.protocol.run import (
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.recorded.table_writes import ReadsTables
 from flowguard.startup.named_tuple import NamedTuple
+from flowguard.startup.value import Value, fresh
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
@@ -356,19 +356,18 @@ class Sender(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Services:
+class Services(Value):
     """Everything that is handed in. It is immutable, and keeps nothing of messages between two invocations."""
 
     store: Store
     sender: Sender
-    clock: Clock = field(default_factory=SystemClock)
-    ids: Ids = field(default_factory=RandomIds)
+    clock: Clock = fresh(default_factory=SystemClock)
+    ids: Ids = fresh(default_factory=RandomIds)
     observer: Observer = log
-    draw: random.Random = field(default_factory=random.Random)
+    draw: random.Random = fresh(default_factory=random.Random)
     """For jitter; seeded where a run is to be repeatable."""
-    alarm: Alarm = field(default_factory=ThreadAlarm)
-    denials: Denials = field(default_factory=Denials)
+    alarm: Alarm = fresh(default_factory=ThreadAlarm)
+    denials: Denials = fresh(default_factory=Denials)
     tables: ReadsTables | None = None
     """Reads the user's tables, for ``step.modify``."""
     signer: Signer = UNSIGNED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ class Cache:
 
     def __init__(self, clients: Clients) -> None:
         self.clock, self.mail, self._asked = ManualClock(START), Mail(), 0
-        services = replace(aws_services(Settings(), clients, clock=self.clock, observer=Tally()), sender=self.mail)
+        services = aws_services(Settings(), clients, clock=self.clock, observer=Tally())._replace(sender=self.mail)
         self.handler: LambdaHandler = lambda_handler(Pages).using(services)
         self.client = FlowClient.of(services)
 

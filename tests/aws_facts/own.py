@@ -193,6 +193,8 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "errors of flowguard, Python and botocore": (
         *("FlowguardError", "DefinitionError", "EnvelopeError", "ConditionFailed", "MarkerError"),
         *("NoRegionError", "NoCredentialsError", "BaseException", "FunctionError"),
+        *("BotoCoreError", "ClientError", "ConnectTimeoutError", "ConnectionClosedError", "EndpointConnectionError"),
+        *("ParamValidationError", "ReadTimeoutError", "SSLError"),
     ),
     "parts of a template, which cfn-lint and the provider's schema check, and of descriptions that the doctor reads": (
         *("Action", "Condition", "Description", "Outputs", "Principal", "Properties", "Resource", "Resources"),

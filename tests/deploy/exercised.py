@@ -164,7 +164,7 @@ def _records(folder: str | None) -> Iterator[RecordedRecord]:
 def _client(world: World) -> FlowClient:
     """A client beside the functions."""
     services = aws_services(world.settings, Clients(), clock=world.clock, ids=SeededIds(7))
-    return FlowClient.of(replace(services, signer=Believing()))
+    return FlowClient.of(services._replace(signer=Believing()))
 
 
 _QUEUE_URL = AWSSender.queue_url

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,4 +107,4 @@ def received(engine: MemoryAWS, queue: str) -> Any:
 
 def signing(services: Services) -> Services:
     """Return them with a signer as the runner has it, which knows nothing of who sent the samples."""
-    return replace(services, signer=simulated(services.signer))
+    return services._replace(signer=simulated(services.signer))

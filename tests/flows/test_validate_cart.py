@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from decimal import Decimal
 from itertools import permutations
 from typing import Any
@@ -332,4 +331,4 @@ def test_a_cart_of_wishes_alone_for_which_nothing_is_found_is_rejected() -> None
 
 def signing(services: Services) -> Services:
     """Return them with a signer as the runner has it, which knows nothing of who sent the samples."""
-    return replace(services, signer=simulated(services.signer))
+    return services._replace(signer=simulated(services.signer))

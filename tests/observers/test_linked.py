@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -95,7 +94,7 @@ def exported() -> Iterator[Exported]:
 def watched(runner: FlowRunner, exported: Exported) -> None:
     """Let the observer watch the functions that the runner makes from now on."""
     world = runner._world
-    world.services = replace(world.services, observer=combined([world.services.observer, exported.observer]))
+    world.services = world.services._replace(observer=combined([world.services.observer, exported.observer]))
 
 
 def run(exported: Exported, *, answered: bool) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flowguard.destinations import Bus, Queue
-from flowguard.startup.value import Value
+from flowguard.startup.value import Value, fresh
 
 
 class Place(Value):
@@ -103,3 +103,15 @@ def test_it_is_matched_by_position() -> None:
             assert (name, source, detail_type) == ("b", "shop", "OrderPlaced")
         case _:
             pytest.fail("it was not matched")
+
+
+class Basket(Value):
+    name: str
+    items: list[str] = fresh(default_factory=list)
+
+
+def test_a_default_may_be_made_for_each_value() -> None:
+    first, second = Basket("a"), Basket("a")
+    assert first == second == Basket("a", [])
+    assert first.items is not second.items
+    assert Basket("a", ["b"]).items == Basket("a", items=["b"]).items == ["b"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
@@ -227,7 +227,7 @@ def test_what_goes_wrong_outside_a_stage_leaves_that_record_in_its_queue(
     bad: Envelope, event: EventType, why: str
 ) -> None:
     told = Tally()
-    world = replace(services(Others(down=["o1"])), observer=told)
+    world = services(Others(down=["o1"]))._replace(observer=told)
     endings = Batch(Routes([Orders]), world, Unlimited()).run([bad, record("o2")])
     assert (kept(endings), told.count(event)) == (["o1"], 1)
     assert endings[0].why.startswith(why)
@@ -392,7 +392,7 @@ def test_an_invocation_warns_before_it_is_cut_off_naming_the_message_it_is_in() 
 
     told = Tally()
     others = Others(while_claiming=time_goes_by)
-    world = replace(services(others), alarm=alarm, observer=told)
+    world = services(others)._replace(alarm=alarm, observer=told)
     Batch(Routes([Orders]), world, Left(10_000)).run([record("o1")])
     [warning] = [h for h in told.events if h.type is EventType.TIME_SHORT]
     assert warning.message is not None
@@ -403,7 +403,7 @@ def test_without_a_time_limit_no_alarm_is_set() -> None:
     def alarm(ms: int, ring: Callable[[], None]) -> Callable[[], None]:
         raise AssertionError("nobody is counting")
 
-    world = replace(services(Others()), alarm=alarm)
+    world = services(Others())._replace(alarm=alarm)
     assert kept(Batch(Routes([Orders]), world, Unlimited()).run([record("o1")])) == []
 
 
@@ -417,7 +417,7 @@ def times_out() -> None:
 def test_after_a_record_has_met_an_outage_the_others_of_the_batch_are_not_begun() -> None:
     told = Tally()
     others = Others(while_claiming=times_out)
-    endings = Batch(Routes([Orders]), replace(services(others), observer=told), Unlimited()).run(
+    endings = Batch(Routes([Orders]), services(others)._replace(observer=told), Unlimited()).run(
         [record("o1"), record("o2"), record("o3", stage="carts/price")]
     )
     assert kept(endings) == ["o1", "o2", "o3"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,7 +55,7 @@ def ending(at: Scene | WaitScene, brought: Envelope, signer: Signer = UNSIGNED) 
     assert isinstance(found, CancelOrder)
     Trust(signer).check_order(brought, at.flow, found, NamedQueues([at.flow]))
     services = at.handler._services if isinstance(at, Scene) else at.services
-    return Canceller(replace(services, signer=signer)).ending(brought, at.flow, found)
+    return Canceller(services._replace(signer=signer)).ending(brought, at.flow, found)
 
 
 def item(at: Scene) -> RunItem:

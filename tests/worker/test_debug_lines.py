@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -46,7 +45,7 @@ def lines() -> Iterator[list[str]]:
 def work(*, debug_sampled: bool, trace: str | None) -> None:
     with scene() as at:
         at.script.pricing = lambda step: step.log.debug("found 3 lines")
-        services: Any = replace(at.handler._services, debug_sampled=debug_sampled)
+        services: Any = at.handler._services._replace(debug_sampled=debug_sampled)
         at.handler.using(services)({"Records": [record(at.message(trace=trace))]}, Context())
 
 

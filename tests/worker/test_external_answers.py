@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -201,7 +200,7 @@ def test_the_next_hop_of_one_run_that_is_not_taken_keeps_the_record(
 ) -> None:
     at.begin_and_look(for_paid)
     at.begin_and_look(for_paid, object_id=ObjectId("c2"), body='{"cart_id":"c2"}', request_id=RequestId("run-2"))
-    services = replace(at.services, sender=Refusing(at.services.sender, refused, for_minutes=for_minutes))
+    services = at.services._replace(sender=Refusing(at.services.sender, refused, for_minutes=for_minutes))
     settling = ExternalAnswers(services, Emitter(services.observer))
     verdict, ending = settling.settle(GIVEN, envelope(), queued=True)
     assert (verdict, ending.ack, ending.for_minutes) == (AnswerVerdict.RESUMED, False, for_minutes)
@@ -221,7 +220,7 @@ class Noting(Refusing):
 def test_a_next_hop_that_is_denied_to_an_answer_over_http_is_left_to_the_copy(at: WaitScene) -> None:
     at.begin_and_look(for_paid)
     sender = Noting(at.services.sender, "c1", for_minutes=True)
-    services = replace(at.services, sender=sender)
+    services = at.services._replace(sender=sender)
     [over_http] = normalize({}, invocation_id="paid")
     assert isinstance(over_http, Envelope)
     verdict, _ = ExternalAnswers(services, Emitter(services.observer)).settle(GIVEN, over_http, queued=False)
@@ -234,7 +233,7 @@ def test_a_next_hop_that_is_denied_for_minutes_to_an_answer_of_a_queue_is_parked
 ) -> None:
     at.begin_and_look(for_paid)
     sender = Noting(at.services.sender, "c1", for_minutes=True)
-    services = replace(at.services, sender=sender)
+    services = at.services._replace(sender=sender)
     verdict, _ = ExternalAnswers(services, Emitter(services.observer)).settle(GIVEN, again(START, 3), queued=True)
     assert verdict is AnswerVerdict.RESUMED
     assert sender.kinds == (Kind.NEXT, Kind.DEAD), "it has no copy"
@@ -528,7 +527,7 @@ def test_what_many_wait_for_is_settled_in_parts_and_each_part_goes_on_at_once(ma
 
 def test_a_worker_that_dies_in_a_part_leaves_the_place_before_it(many: WaitScene) -> None:
     spread(many, 0)
-    services = replace(many.services, sender=Refusing(many.services.sender, "nobody"))
+    services = many.services._replace(sender=Refusing(many.services.sender, "nobody"))
     settling = ExternalAnswers(services, Emitter(services.observer), Invocation(10_000, 10_000, 10_000))
 
     def no_more(call: ApiCall, proceed: Proceed, /) -> Response:
@@ -611,7 +610,7 @@ def test_the_ending_of_a_record_that_is_seen_again_has_the_verdict_of_those_that
 def refusing(at: WaitScene, *left: int) -> ExternalAnswers:
     """Nothing is taken for the first one who waits."""
     first = next(iter(at.waits.waiting_for("carts", "paid"))).address.object_id
-    services = replace(at.services, sender=Refusing(at.services.sender, first))
+    services = at.services._replace(sender=Refusing(at.services.sender, first))
     return ExternalAnswers(services, Emitter(services.observer), Invocation(*left))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -68,7 +67,7 @@ def at() -> Iterator[Scene]:
 
 def threaded(at: Scene) -> Scene:
     """Its function may use threads, as a deployed one does."""
-    at.handler = together(at).handler.using(replace(at.handler._services, threads=True))
+    at.handler = together(at).handler.using(at.handler._services._replace(threads=True))
     return at
 
 
@@ -129,7 +128,7 @@ def test_a_stage_that_does_not_say_so_handles_one_record_after_the_other(at: Sce
 def test_without_threads_or_shared_calls_one_record_comes_after_the_other(
     at: Scene, threads: bool, shared: bool
 ) -> None:
-    at.handler = at.handler.using(replace(at.handler._services, threads=threads))
+    at.handler = at.handler.using(at.handler._services._replace(threads=threads))
     at.handler.together = shared
     at_work = AtWork()
     at.script.pricing = at_work(lambda step: None)
@@ -148,7 +147,7 @@ def test_a_batch_ends_as_its_records_end_one_by_one() -> None:
     for threads in (False, True):
         with scene(parallel) as at:
             threaded(at)
-            at.handler = at.handler.using(replace(at.handler._services, threads=threads))
+            at.handler = at.handler.using(at.handler._services._replace(threads=threads))
             at.script.pricing = fails_for("o2")
             acked = [at.deliver(*orders(at, 4)), at.deliver(*next_hops(at, 4)), at.deliver(*orders(at, 4))]
             sent = {queue: sorted(one["Body"] for one in at.sent(queue)) for queue in ("emails", "close-order")}
@@ -185,7 +184,7 @@ def test_observers_are_told_one_thing_at_a_time_while_handlers_are_at_work(at: S
         met.append(event.type)
         inside.release()
 
-    at.handler = at.handler.using(replace(at.handler._services, observer=watch))
+    at.handler = at.handler.using(at.handler._services._replace(observer=watch))
     at.script.pricing = meeting(3)
     assert at.deliver(*orders(at, 9)) == [True] * 9
     assert met.count(EventType.COMMITTED) == 9
@@ -320,7 +319,7 @@ def test_what_is_handled_at_once_needs_its_time_once(at: Scene, left: int, claim
 
 
 def without_threads(at: Scene) -> Scene:
-    at.handler = at.handler.using(replace(at.handler._services, threads=False))
+    at.handler = at.handler.using(at.handler._services._replace(threads=False))
     return at
 
 
@@ -355,8 +354,8 @@ def test_what_a_step_does_early_is_done_by_several_at_once(dynamodb_local_url: s
 
     with scene(parallel) as at:
         clients = on_dynamodb_local(dynamodb_local_url)
-        services = replace(aws_services(Settings(), clients, clock=at.clock), sender=at.handler._services.sender)
-        at.handler = lambda_handler(at.flow, together=True).using(replace(services, threads=True))
+        services = aws_services(Settings(), clients, clock=at.clock)._replace(sender=at.handler._services.sender)
+        at.handler = lambda_handler(at.flow, together=True).using(services._replace(threads=True))
         at.script.pricing = once
         answer = at.handler({"Records": [record(one, place) for place, one in enumerate(orders(at, 6))]})
         assert answer == {"batchItemFailures": []}

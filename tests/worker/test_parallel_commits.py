@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -81,7 +80,7 @@ def test_commits_with_writes_are_made_at_once_when_their_handlers_have_ended(at:
 def test_no_more_than_ten_wait_for_each_other(at: Scene) -> None:
     found: list[int] = []
     at.script.pricing = lambda step: found.append(sum(done(at, 12)))
-    at.handler = at.handler.using(replace(at.handler._services, threads=False))
+    at.handler = at.handler.using(at.handler._services._replace(threads=False))
     assert at.deliver(*orders(at, 12)) == [True] * 12
     assert found == [*[0] * 10, 10, 10]
 
@@ -103,7 +102,7 @@ def test_a_batch_ends_as_its_records_end_one_by_one() -> None:
     for threads, shared in ((False, False), (False, True), (True, True)):
         with scene() as at:
             threaded(at)
-            at.handler = at.handler.using(replace(at.handler._services, threads=threads))
+            at.handler = at.handler.using(at.handler._services._replace(threads=threads))
             at.handler.together = shared
             at.script.pricing = fails_for("o2")
             acked = [at.deliver(*orders(at, 4)), at.deliver(*next_hops(at, 4)), at.deliver(*orders(at, 4))]
@@ -275,7 +274,7 @@ def test_observers_are_told_one_thing_at_a_time(at: Scene) -> None:
         met.append((event.type, threading.current_thread()))
         inside.release()
 
-    at.handler = at.handler.using(replace(at.handler._services, observer=watch))
+    at.handler = at.handler.using(at.handler._services._replace(observer=watch))
     assert at.deliver(*orders(at, 5)) == [True] * 5
     assert [found for found, _ in met].count(EventType.COMMITTED) == 5
     assert {thread for _, thread in met} == {threading.current_thread()}
@@ -315,8 +314,8 @@ def test_those_that_write_to_one_item_all_end_in_one_of_their_orders(dynamodb_lo
             KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
             AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
         )
-        services = replace(aws_services(Settings(), clients, clock=at.clock), sender=at.handler._services.sender)
-        at.handler = lambda_handler(at.flow, together=True).using(replace(services, threads=True))
+        services = aws_services(Settings(), clients, clock=at.clock)._replace(sender=at.handler._services.sender)
+        at.handler = lambda_handler(at.flow, together=True).using(services._replace(threads=True))
         at.script.pricing = write
         answer = at.handler({"Records": [record(one, place) for place, one in enumerate(orders(at, 10))]})
         assert answer == {"batchItemFailures": []}

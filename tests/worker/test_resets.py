@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -49,7 +48,7 @@ def ending(at: Scene, brought: Envelope, signer: Signer = UNSIGNED) -> Ending:
     found = read_order(brought)
     assert isinstance(found, ResetOrder)
     Trust(signer).check_order(brought, at.flow, found, NamedQueues([at.flow]))
-    return Resetter(replace(at.handler._services, signer=signer)).ending(brought, at.flow, found)
+    return Resetter(at.handler._services._replace(signer=signer)).ending(brought, at.flow, found)
 
 
 # -- what is an order

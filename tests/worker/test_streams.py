@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -400,9 +399,9 @@ def test_a_change_of_the_run_items_own_table_is_acked_and_told_and_begins_nothin
     assert flow(own_change("flowguard2")) == ACKED
     assert at.told(EventType.CLAIMED) == 1
     elsewhere = "arn:aws:dynamodb:eu-west-1:123456789012:table/flowguard2"
-    services = replace(at.handler._services, run_table=elsewhere)
+    services = at.handler._services._replace(run_table=elsewhere)
     assert lambda_handler(All).using(services)(own_change("flowguard2")) == ACKED
-    assert lambda_handler(All).using(replace(services, run_table=None))(own_change()) == ACKED
+    assert lambda_handler(All).using(services._replace(run_table=None))(own_change()) == ACKED
     assert at.told(EventType.CLAIMED) == 2
 
 

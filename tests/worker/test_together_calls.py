@@ -367,7 +367,7 @@ def test_the_warning_names_the_message_that_is_handled(at: Scene) -> None:
         return lambda: None
 
     told = Tally()
-    services = replace(at.handler._services, alarm=alarm, observer=told)
+    services = at.handler._services._replace(alarm=alarm, observer=told)
     at.script.pricing = lambda step: rings[0]() if step.object_id == "o1" else None
     handler = together(replace(at, handler=lambda_handler(at.flow).using(services))).handler
     records = [record(message, place) for place, message in enumerate(orders(at, 3))]

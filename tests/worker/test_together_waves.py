@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -159,7 +158,7 @@ def test_the_warning_that_time_is_short_names_what_was_begun_and_not_what_was_re
             rings.pop()()
         return proceed()
 
-    at.handler = at.handler.using(replace(at.handler._services, alarm=alarm))
+    at.handler = at.handler.using(at.handler._services._replace(alarm=alarm))
     at.script.pricing = taking(at, 9_100)
     with intercept(ring_while_sending):
         assert at.deliver(*orders(at, 3), context=ten_seconds(at)) == [True, False, False]

@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any, Final
 from zlib import crc32
 
-from botocore.exceptions import ClientError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.transport.http_answers import Answer
 from flowguard.aws.transport.services import Service
 from flowguard.startup.named_tuple import NamedTuple
@@ -30,10 +29,10 @@ class Read(NamedTuple):
     code: str = ""
     modelled: str = ""
 
-    def error(self, operation: str) -> ClientError:
+    def error(self, operation: str) -> botocore_errors.ClientError:
         """Return the error that botocore raises for it."""
         content: Any = self.content
-        return (_kind(self.modelled) if self.modelled else ClientError)(content, operation)
+        return (_kind(self.modelled) if self.modelled else botocore_errors.ClientError)(content, operation)
 
 
 def read(service: Service, answer: Answer) -> Read:
@@ -132,9 +131,9 @@ def _code(body: dict[str, Any], status: int) -> str:
     return code.partition(":")[0].rpartition("#")[2]
 
 
-_kinds: dict[str, type[ClientError]] = {}
+_kinds: dict[str, type[botocore_errors.ClientError]] = {}
 
 
-def _kind(name: str) -> type[ClientError]:
+def _kind(name: str) -> type[botocore_errors.ClientError]:
     """Return the class of an error, such as ``ConditionalCheckFailedException``. Each is made once."""
-    return _kinds.setdefault(name, type(name, (ClientError,), {}))
+    return _kinds.setdefault(name, type(name, (botocore_errors.ClientError,), {}))

@@ -25,14 +25,7 @@ from math import inf
 from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
-from botocore.exceptions import (
-    ConnectionClosedError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    ReadTimeoutError,
-    SSLError,
-)
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.transport.http_answers import Answer, HTTPAnswer
 from flowguard.startup.named_tuple import NamedTuple
 
@@ -157,9 +150,9 @@ class Connections:
         try:
             connection = self._dialled(ends)
         except TimeoutError as error:
-            raise ConnectTimeoutError(endpoint_url=self.endpoint, error=error) from None
+            raise botocore_errors.ConnectTimeoutError(endpoint_url=self.endpoint, error=error) from None
         except OSError as error:
-            raise EndpointConnectionError(endpoint_url=self.endpoint, error=error) from None
+            raise botocore_errors.EndpointConnectionError(endpoint_url=self.endpoint, error=error) from None
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             if context is not None:
@@ -189,14 +182,14 @@ class Connections:
         try:
             return trusted(self._bundle) if self._is_secure else None
         except OSError as error:
-            raise SSLError(endpoint_url=self.endpoint, error=error) from None
+            raise botocore_errors.SSLError(endpoint_url=self.endpoint, error=error) from None
 
     def _raise(self, error: Exception) -> NoReturn:
         if isinstance(error, TimeoutError):
-            raise ReadTimeoutError(endpoint_url=self.endpoint, error=error) from None
+            raise botocore_errors.ReadTimeoutError(endpoint_url=self.endpoint, error=error) from None
         if isinstance(error, ssl.SSLError):
-            raise SSLError(endpoint_url=self.endpoint, error=error) from None
-        raise ConnectionClosedError(endpoint_url=self.endpoint, error=error) from None
+            raise botocore_errors.SSLError(endpoint_url=self.endpoint, error=error) from None
+        raise botocore_errors.ConnectionClosedError(endpoint_url=self.endpoint, error=error) from None
 
 
 def _close(kept: list[_Kept]) -> None:

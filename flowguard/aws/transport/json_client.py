@@ -16,8 +16,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
-from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, SSLError
-
+from flowguard.aws import botocore_errors
 from flowguard.aws.transport.agent import AGENT
 from flowguard.aws.transport.answers import Read, read
 from flowguard.aws.transport.connections import Connections
@@ -164,7 +163,7 @@ class JSONClient:
             return self._by_botocore(method, parameters)
         try:
             result = self._answered(operation, body)
-        except SSLError as error:
+        except botocore_errors.SSLError as error:
             if self._is_understood:
                 raise
             return self._asked_of_botocore(method, parameters, type(error).__name__)
@@ -187,7 +186,7 @@ class JSONClient:
         )
         return answer
 
-    def _error(self, result: Read, operation: Operation) -> ClientError:
+    def _error(self, result: Read, operation: Operation) -> botocore_errors.ClientError:
         """Return the exception for a failed call.
 
         Once :attr:`exceptions` was read its classes are raised, so that ``except client.exceptions.…`` catches them.
@@ -195,7 +194,8 @@ class JSONClient:
         if not self._names_errors:
             return result.error(operation.name)
         content: Any = result.content
-        error: ClientError = self._botocore().exceptions.from_code(result.modelled)(content, operation.name)
+        kind = self._botocore().exceptions.from_code(result.modelled)
+        error: botocore_errors.ClientError = kind(content, operation.name)
         return error
 
     def _by_botocore(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -224,22 +224,24 @@ class JSONClient:
                 _note(result, RetryQuotaReached=True)
                 break
             self._pause(pause)
-        if isinstance(result, BotoCoreError):
+        if not isinstance(result, Read):
             raise result
         if attempt >= self._attempts:
             _note(result, MaxAttemptsReached=True)
         _note(result, RetryAttempts=attempt - 1)
         return result
 
-    def _tried(self, operation: Operation, body: bytes, call: str, attempt: int) -> Read | BotoCoreError:
+    def _tried(
+        self, operation: Operation, body: bytes, call: str, attempt: int
+    ) -> Read | botocore_errors.BotoCoreError:
         connections = self._place.connections
         request = self._request(operation, body, f"{call}\r\namz-sdk-request: attempt={attempt}; max={self._attempts}")
         try:
             return read(self._service, connections.exchange(request, self._left()))
-        except BotoCoreError as error:
+        except botocore_errors.BotoCoreError as error:
             return error
         except ValueError as error:
-            return ConnectionClosedError(endpoint_url=connections.endpoint, error=error)
+            return botocore_errors.ConnectionClosedError(endpoint_url=connections.endpoint, error=error)
 
     def _request(self, operation: Operation, body: bytes, call: str) -> bytes:
         """Return the bytes of a request, signed at this moment."""
@@ -285,9 +287,9 @@ class _Meta:
         return getattr(self._botocore().meta, name)
 
 
-def _failure(result: Read | BotoCoreError) -> Failed | None:
+def _failure(result: Read | botocore_errors.BotoCoreError) -> Failed | None:
     """Return how the attempt failed. None for a success."""
-    if isinstance(result, BotoCoreError):
+    if not isinstance(result, Read):
         return Failed()
     if not result.is_error:
         return None
@@ -295,7 +297,7 @@ def _failure(result: Read | BotoCoreError) -> Failed | None:
     return Failed(metadata["HTTPStatusCode"], result.code, metadata["HTTPHeaders"])
 
 
-def _note(result: Read | BotoCoreError, **facts: Any) -> None:
+def _note(result: Read | botocore_errors.BotoCoreError, **facts: Any) -> None:
     if isinstance(result, Read):
         result.content["ResponseMetadata"].update(facts)
 

@@ -26,7 +26,7 @@ from tests.proofs.bench.figure import Figure
 
 MARK: Final = 1.05
 NOISE: Final = 0.05
-LEAN_MARK: Final = 0.65
+LEAN_MARK: Final = 0.60
 MEMORY_MARK: Final = 1.10
 LEAN_MEMORY_MARK: Final = 0.75
 ROUNDS: Final = 15

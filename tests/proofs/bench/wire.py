@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from flowguard import LambdaHandler, Settings, lambda_handler
@@ -56,7 +55,7 @@ class Bench:
     def __init__(self, flow: AnyFlow, clients: Clients, *more: AnyFlow) -> None:
         self.wire, self.tally, self.clock = Wire(), Tally(), ManualClock(SystemClock().now())
         services = aws_services(Settings(), clients, clock=self.clock, observer=self.tally)
-        self.services = replace(services, sender=self.wire)
+        self.services = services._replace(sender=self.wire)
         self._handler: LambdaHandler = lambda_handler(flow, *more).using(self.services)
 
     def run(self, event: dict[str, Any]) -> str:

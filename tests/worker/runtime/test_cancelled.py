@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -267,7 +266,7 @@ def test_it_costs_one_read_and_one_write_and_without_keys_a_look_whether_the_run
         signer = aws_signer(Settings.model_validate({"signing_keys": keys}), Clients(), at.clock)
         at.deliver(at.message())
         with intercept(counting):
-            FlowClient.of(replace(services, signer=signer)).cancel(at.flow, "o1", why="ordered by mistake")
+            FlowClient.of(services._replace(signer=signer)).cancel(at.flow, "o1", why="ordered by mistake")
     assert calls == [*looks, "GetItem", "UpdateItem"]
 
 

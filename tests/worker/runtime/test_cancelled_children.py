@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -413,7 +413,7 @@ def test_where_messages_are_signed_a_stranger_cancels_nothing(monkeypatch: pytes
     signer = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
     with family() as at:
         SCRIPT.child = goes_on
-        at.services = replace(at.services, signer=signer)
+        at.services = at.services._replace(signer=signer)
         at.function = lambda_handler(at.flow, Child).using(at.services)
         assert all(at.deliver(one) for one in begun(at))
         cancel(at)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -338,7 +337,7 @@ def test_it_keeps_none_of_its_batch_from_being_handled_together(at: Scene) -> No
 
 
 def replace_together(at: Scene) -> Any:
-    services = replace(at.handler._services, threads=False)
+    services = at.handler._services._replace(threads=False)
     return lambda_handler(at.flow, together=True).using(services)
 
 

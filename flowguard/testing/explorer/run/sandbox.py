@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType, TracebackType
 from typing import Any, Final, Self
 
@@ -321,7 +321,7 @@ class Sandbox:
             observer(event)
 
         services = self._services(tell)
-        return self.functions_for(replace(services, tokens=made.noting(services.tokens)))
+        return self.functions_for(services._replace(tokens=made.noting(services.tokens)))
 
     def functions_for(self, services: Services) -> Functions:
         read = Counter(function.queue for function in self.plain)
@@ -346,7 +346,7 @@ class Sandbox:
             draw=random.Random(self.seed),  # noqa: S311 - repeatable on purpose
             pause=no_pause,
         )
-        return replace(services, signer=simulated(services.signer, self.invocation.meets_insider))
+        return services._replace(signer=simulated(services.signer, self.invocation.meets_insider))
 
     # -- what is there
 

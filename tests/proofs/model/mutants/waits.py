@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from flowguard.protocol import answers, claims
@@ -45,7 +44,7 @@ def _deaf_deadline(self: Any, flow: Any, envelope: Any, deadline: Any) -> Any:
             applied.append(ended.applied or ended.item is None or ended.item.wait is None or not ended.item.wait.end)
             return ended
 
-    watching = settler.Settler(replace(services, store=_Store(services.store, Watched())))
+    watching = settler.Settler(services._replace(store=_Store(services.store, Watched())))
     onward = _TIME_OUT(watching, flow, envelope, deadline)
     return onward if applied[0] else None
 
