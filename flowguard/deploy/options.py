@@ -317,8 +317,10 @@ class DeployOptions(Frozen):
     @field_validator("tags")
     @classmethod
     def _are_free(cls, tags: dict[str, str]) -> dict[str, str]:
-        if taken := sorted(key for key in tags if key.lower().startswith("aws:") or key == "flowguard"):
+        if taken := sorted(key for key in tags if key.lower().startswith("aws:") or key.lower() == "flowguard"):
             raise ValueError(f"has {', '.join(taken)}, which AWS or the template itself sets")
+        if len({key.lower() for key in tags}) < len(tags):
+            raise ValueError("has keys that differ in capital letters alone, which IAM takes for one on a role")
         return tags
 
     @property
