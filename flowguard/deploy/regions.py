@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from flowguard.deploy.account import Account
 from flowguard.deploy.finding import LiveFinding, error
-from flowguard.deploy.needs import Deployment, Permission, Target
+from flowguard.deploy.needs import Deployment, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import arn_of
@@ -82,8 +82,8 @@ def _of_queues(needed: Deployment) -> Iterator[Regional]:
     taking = {queue.give_up_to for queue in needed.queues}
     for queue in needed.queues:
         if queue.arn is not None:
-            why = _READ if queue.reader is not None else _CALLED
-            yield Regional(queue.arn, _GIVEN_UP if queue.reader is None and queue.name in taking else why)
+            why = _CALLED if queue.reader is None else _READ
+            yield Regional(queue.arn, _GIVEN_UP if queue.name in taking else why)
 
 
 def _of_events(needed: Deployment) -> Iterator[Regional]:
@@ -96,13 +96,12 @@ def _of_functions(needed: Deployment) -> Iterator[Regional]:
     for function in needed.functions:
         yield from (Regional(stream.place, _READ) for stream in function.streams)
         used = [permission for permission in function.permissions if permission.on is not Target.KEY]
-        yield from (Regional(_place(permission), _CALLED) for permission in used)
+        yield from (Regional(_arn(permission.name), _CALLED) for permission in used)
 
 
-def _place(permission: Permission) -> str:
-    """Return the ARN of what a permission is for, or what else names it."""
-    name = permission.name
-    return (arn_of(Queue(name)) or name) if permission.on is Target.QUEUE else name
+def _arn(name: str) -> str:
+    """Return the ARN of a queue that a URL names. Other names are returned as they are."""
+    return arn_of(Queue(name)) or name
 
 
 def _of_options(needed: Deployment, options: DeployOptions) -> Iterator[Regional]:
