@@ -22,7 +22,7 @@ _SUBSCRIBED: Final = "its subscription, and the queue of what it cannot deliver,
 _RULED: Final = "a rule, and the queue that it sends to, would have to be made in that region"
 _ENCRYPTS: Final = "a key encrypts in its own region alone"
 _SIGNED: Final = "Lambda takes a configuration of its own region alone"
-_FIX: Final = "name one of the deployment's region, and bring over what is elsewhere, such as by a rule of EventBridge"
+_FIX: Final = "name one of the deployment's region"
 
 
 class Regional(NamedTuple):
