@@ -70,7 +70,7 @@ def test_it_runs_its_demo_on_each_python_that_it_says(files: list[Path], version
 
 @pytest.mark.parametrize("version", [one for one in PYTHONS if one != "{}.{}".format(*sys.version_info)])
 def test_the_quick_tests_pass_on_each_other_python(version: str, tmp_path: Path) -> None:
-    other = with_installed(version, tmp_path / "venv", "--editable", f"{ROOT}[dev]")
+    other = with_installed(version, tmp_path / "venv", "--editable", f"{ROOT}[dev]", "pip")
     spread = ("--numprocesses=auto", "--dist=worksteal", "-p", "no:cacheprovider")
     said(other, "-m", "pytest", "--quiet", *spread, "-m", "not proof and not long", PYTHONDONTWRITEBYTECODE="1")
 

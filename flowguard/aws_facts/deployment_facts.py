@@ -310,6 +310,14 @@ DEPLOYMENT_FACTS: Final = (
         by_hand="The refusal shows at deployment.",
     ),
     Fact(
+        name="tags-of-a-role",
+        sentence="Keys of a role's tags that differ in capital letters alone are one key: `CreateRole` refuses both.",
+        source=Document("Tags for IAM resources", "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html"),
+        relied_on_by=("deploy/options.py:DeployOptions",),
+        engines=NOWHERE,
+        by_hand="Shows at deployment.",
+    ),
+    Fact(
         name="tags-of-a-resource",
         sentence="A resource has at most 50 tags, and CloudFormation sets some of its own.",
         source=_TAGGING,

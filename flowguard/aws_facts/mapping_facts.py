@@ -285,7 +285,7 @@ MAPPING_FACTS: Final = (
         sentence="The queue of a mapping is in the function's region; it may be another account's.",
         source=_CONFIGURE,
         read="2026-11",
-        relied_on_by=("wire/home.py:Home",),
+        relied_on_by=("wire/home.py:Home", "deploy/regions.py:in_one_region"),
         engines=NOWHERE,
         by_hand="Shows at deployment.",
     ),

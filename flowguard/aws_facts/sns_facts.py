@@ -128,6 +128,16 @@ SNS_FACTS: Final = (
         engines=like(moto="delivers whatever the policy says", ministack="delivers whatever the policy says"),
     ),
     Fact(
+        name="sns-across-regions",
+        sentence="A queue of another region may be subscribed; the subscription, and its dead-letter queue, are in the "
+        "topic's region then.",
+        source=_DEAD,
+        read="2026-11",
+        relied_on_by=("docs/operate/security.md", "deploy/regions.py:in_one_region"),
+        engines=NOWHERE,
+        by_hand="Needs two regions.",
+    ),
+    Fact(
         name="sns-missing-topic",
         sentence="Publishing to a topic that does not exist is `NotFound`, 404.",
         source=_PUBLISH,

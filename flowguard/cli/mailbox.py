@@ -60,6 +60,9 @@ def _messages(url: str) -> list[dict[str, Any]]:
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}{MAILBOX}.json", timeout=_SECONDS) as answer:  # noqa: S310 - http
             messages: object = json.load(answer)
+    except urllib.error.HTTPError as refused:
+        refused.close()
+        raise CannotRun(f"{url}: {refused.reason}; {_FIX}") from None
     except (OSError, ValueError, urllib.error.URLError) as error:
         raise CannotRun(f"{url}: {getattr(error, 'reason', None) or error}; {_FIX}") from None
     if not isinstance(messages, list):

@@ -13,6 +13,7 @@ from flowguard.deploy.key_checks import check_keys
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_checks import check_left_over, check_queues
+from flowguard.deploy.regions import check_regions
 from flowguard.deploy.security_checks import check_security
 from flowguard.deploy.table_checks import check_runs, check_tables
 from flowguard.worker.routing import CLOCKS_DIFFER_BY
@@ -25,6 +26,7 @@ def examine(
     needed: Deployment, options: DeployOptions, live: Account, *, now: int, most_runs: int
 ) -> Iterator[LiveFinding]:
     """Yield all findings about a live deployment. ``now`` is this machine's time in ms since 1970."""
+    yield from check_regions(needed, options, live)
     yield from check_tables(needed, live)
     yield from check_queues(needed, live)
     yield from check_left_over(needed, live)

@@ -384,6 +384,11 @@ class LiveAccount:
         account: str | None = None if answer is None else answer.get("Account")
         return account
 
+    @property
+    def region(self) -> str:
+        """Return the region that is looked at."""
+        return str(self._client("sqs").meta.region_name)
+
     def clock(self) -> float | None:
         """Return AWS's time in seconds since 1970. None if no answer has one."""
         answer = self._ask("sts", "get_caller_identity")

@@ -40,6 +40,7 @@ from flowguard.text.setting_problems import (
     KMS_KEY,
     POLICY,
     QUEUE,
+    REGION,
     ROLE,
     ROLE_PATH,
     RUNTIME,
@@ -294,6 +295,8 @@ class DeployOptions(Frozen):
     """The ARN of the key that encrypts all that is made. The bucket and the secrets may be under it too."""
     account: str | None = Field(None, pattern=ACCOUNT)
     """The account that is deployed to, if a key is of another account. The key's policy names it."""
+    region: str | None = Field(None, pattern=REGION)
+    """The region that is deployed to. What is named by its ARN must be of it; without it, all that is of one region."""
     bucket_key: KeyArn | None = None
     """The ARN of the key of the bucket, if it has another one."""
     code_signing: str | None = Field(None, pattern=CODE_SIGNING)
@@ -314,8 +317,10 @@ class DeployOptions(Frozen):
     @field_validator("tags")
     @classmethod
     def _are_free(cls, tags: dict[str, str]) -> dict[str, str]:
-        if taken := sorted(key for key in tags if key.lower().startswith("aws:") or key == "flowguard"):
+        if taken := sorted(key for key in tags if key.lower().startswith("aws:") or key.lower() == "flowguard"):
             raise ValueError(f"has {', '.join(taken)}, which AWS or the template itself sets")
+        if len({key.lower() for key in tags}) < len(tags):
+            raise ValueError("has keys that differ in capital letters alone, which IAM takes for one on a role")
         return tags
 
     @property

@@ -52,6 +52,11 @@ _RUN_INDEX: Final = {
     "range_key": INDEX_KEY[1],
     "projection_type": "KEYS_ONLY",
 }
+"""The index of runs. From 6.29 on the provider warns that its ``hash_key`` is deprecated, and takes it.
+
+``key_schema`` came with 6.29 (its CHANGELOG), and until 6.32 each plan of an index with a range key wanted to change it
+(https://github.com/hashicorp/terraform-provider-aws/pull/46442). This form works with all versions that are asked for.
+"""
 _SCHEDULER: Final = "scheduler"
 _STAYS: Final = {"lifecycle": {"prevent_destroy": True}}
 _HOLDS: Final = (

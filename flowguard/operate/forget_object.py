@@ -36,8 +36,8 @@ OUT_OF_REACH: Final = (
     "backups of the table, its point-in-time recovery, its stream and its global replicas' backups",
     "texts in S3 to which nothing points any more, replicas of the bucket, and what Object Lock holds",
     "queues, topics, buses and archives to which the flow has sent, and dead letters in other queues",
-    "tables, databases and services that its stages have written",
-    "entries of @once and of Idempotency-Key, which name no object",
+    "tables, databases and services that its stages have written, and its fence in a database of step.sql",
+    "entries of @once, and of Idempotency-Key, which have its id and no payload",
     "logs, traces and metrics, and CloudTrail",
 )
 """What no command of flowguard can remove."""

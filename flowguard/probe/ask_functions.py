@@ -173,6 +173,7 @@ def _status(url: str) -> int:
         with urllib.request.urlopen(url, timeout=15) as answer:  # noqa: S310  # the scheme was looked at
             return int(answer.status)
     except urllib.error.HTTPError as error:
+        error.close()
         return error.code
     except urllib.error.URLError:  # an engine has no name there
         return 0

@@ -34,6 +34,7 @@ POLICY: Final = r"^arn:[a-z0-9-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9_+=,.@/-
 KMS_KEY: Final = "^arn:[a-z0-9-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$"
 CODE_SIGNING: Final = "^arn:[a-z0-9-]+:lambda:[a-z0-9-]+:[0-9]{12}:code-signing-config:csc-[0-9a-z]{17}$"
 ACCOUNT: Final = "^[0-9]{12}$"
+REGION: Final = "^[a-z]{2,4}(-[a-z]+)+-[0-9]+$"
 VARIABLE: Final = "^[A-Za-z][A-Za-z0-9_]+$"
 EXPORT: Final = "^[A-Za-z0-9:-]{1,100}$"
 QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
@@ -67,6 +68,7 @@ PATTERNS: Final = {
     KMS_KEY: "is no ARN of a key, such as arn:aws:kms:eu-west-1:123456789012:key/1234abcd-…; an alias is none",
     CODE_SIGNING: "is no ARN of a code signing configuration, arn:aws:lambda:…:code-signing-config:csc-…",
     ACCOUNT: "is no account, which has 12 digits",
+    REGION: "is no region, such as eu-west-1",
     VARIABLE: "is no name of a variable: a letter, then one or more of a-z, A-Z, 0-9 and _",
     EXPORT: "is no beginning of an export's name: up to 100 of a-z, A-Z, 0-9, : and -",
     QUEUE: "is no name of a queue: one or more of a-z, A-Z, 0-9, _ and -, and .fifo at the end of a FIFO queue",

@@ -29,8 +29,8 @@ TABLES: Final = {TICKETS: "ticket_id"}
 QUEUES: Final = (MAILS,)
 """The queue beside the flow's own that messages go to."""
 
-ANSWERS_URL: Final = os.environ.get("TICKET_ANSWERS_URL", "https://tickets.example.com/answers")
-"""Where the function of answers is: a function URL, or a gateway in front of it."""
+ANSWERS_URL: Final = os.environ.get("FLOWGUARD_ANSWERS_URL", "https://tickets.example.com/answers")
+"""Where the function of answers is. What is deployed is told its URL, a replay has none."""
 
 READ_WITHIN: Final = timedelta(days=1)
 

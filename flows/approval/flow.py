@@ -32,8 +32,8 @@ TABLES: Final = {EXPENSES: "expense_id"}
 QUEUES: Final = (MAILS,)
 """The queue beside the flows' own that messages go to."""
 
-ANSWERS_URL: Final = os.environ.get("APPROVAL_ANSWERS_URL", "https://approvals.example.com/answers")
-"""Where the function of answers is: a function URL, or a gateway in front of it."""
+ANSWERS_URL: Final = os.environ.get("FLOWGUARD_ANSWERS_URL", "https://approvals.example.com/answers")
+"""Where the function of answers is. What is deployed is told its URL, a replay has none."""
 
 REMIND_AFTER: Final = timedelta(days=1)
 WAIT_AT_MOST: Final = timedelta(days=3)

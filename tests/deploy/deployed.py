@@ -113,7 +113,8 @@ class Stack:
         dynamodb = self.client("dynamodb")
         given = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema")
         key = {"SSESpecification": _encrypted(own["SSESpecification"])} if "SSESpecification" in own else {}
-        dynamodb.create_table(**{name: own[name] for name in given}, **key)
+        indexes = {name: own[name] for name in ("GlobalSecondaryIndexes",) if name in own}
+        dynamodb.create_table(**{name: own[name] for name in given}, **indexes, **key)
         if "TimeToLiveSpecification" in own:
             dynamodb.update_time_to_live(
                 TableName=own["TableName"], TimeToLiveSpecification=own["TimeToLiveSpecification"]

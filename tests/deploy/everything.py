@@ -98,7 +98,7 @@ OPTIONS: Final[dict[str, Any]] = {
             "environment": {"SHOP": "${not} a %{template}"},
         },
     },
-    "tables": {"orders-a": {"existing": True}},
+    "tables": {"orders-a": {"existing": True}, "flowguard": {"run_index": True}},
     "queues": {"parcels": {"existing": True}},
     "topics": {"orders-placed": {"existing": True}},
 }

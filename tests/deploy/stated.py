@@ -191,8 +191,14 @@ def _plain_tags(own: dict[str, Any]) -> dict[str, Any]:
         types = {one["AttributeName"]: one["AttributeType"] for one in own.pop("AttributeDefinitions")}
         kinds = [one["KeyType"] for one in own["KeySchema"]]
         assert kinds == ["HASH", "RANGE"][: len(kinds)]
-        own["Keys"] = [(one["AttributeName"], types.pop(one["AttributeName"])) for one in own.pop("KeySchema")]
-        assert not types
+        own["Keys"] = [(one["AttributeName"], types[one["AttributeName"]]) for one in own.pop("KeySchema")]
+        indexes = own.pop("GlobalSecondaryIndexes", [])
+        assert all([key["KeyType"] for key in one["KeySchema"]] == ["HASH", "RANGE"] for one in indexes)
+        own["Indexes"] = [
+            (one["IndexName"], [key["AttributeName"] for key in one["KeySchema"]], one["Projection"]["ProjectionType"])
+            for one in indexes
+        ]
+        assert types.keys() == {key for key, _ in own["Keys"]} | {key for _, keys, _ in own["Indexes"] for key in keys}
     if "Dimensions" in own:
         own["Dimensions"] = {one["Name"]: one["Value"] for one in own["Dimensions"]}
     if "GenerateSecretString" in own:
@@ -367,7 +373,11 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
             types = {one["name"]: one["type"] for one in own.pop("attribute")}
             keys = [own.pop("hash_key"), *([own.pop("range_key")] if "range_key" in own else [])]
             made = _renamed("table", own)
-            made["Keys"] = [(key, types.pop(key)) for key in keys]
+            made["Keys"] = [(key, types[key]) for key in keys]
+            made["Indexes"] = [
+                (one["name"], [one["hash_key"], one["range_key"]], one["projection_type"])
+                for one in own.pop("global_secondary_index", [])
+            ]
             made["PointInTimeRecoverySpecification"] = {
                 "PointInTimeRecoveryEnabled": own.pop("point_in_time_recovery")["enabled"]
             }
@@ -384,7 +394,7 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
                     "WriteUnitsPerSecond": warm["write_units_per_second"],
                     "ReadUnitsPerSecond": warm["read_units_per_second"],
                 }
-            assert not types
+            assert types.keys() == {*keys, *(key for _, indexed, _ in made["Indexes"] for key in indexed)}
         case "aws_sns_topic_subscription":
             made, name = _renamed("subscription", own), f"<subscription {own['endpoint']} {own['topic_arn']}>"
             made["after"] = sorted(made.get("after", []))

@@ -448,13 +448,14 @@ def test_a_queue_that_is_given_by_its_arn_is_looked_at_in_its_region(stack: Stac
         return replace(queue, arn="arn:aws:sqs:eu-central-1:123456789012:answers-here") if is_it else queue
 
     needed = replace(NEEDED, queues=tuple(map(elsewhere, NEEDED.queues)))
+    other = ("region-other", "arn:aws:sqs:eu-central-1:123456789012:answers-here")
     missing = ("queue-missing", "answers-here")
-    assert [(one.rule, one.resource) for one in findings(stack, needed=needed)] == [missing]
+    assert [(one.rule, one.resource) for one in findings(stack, needed=needed)] == [other, missing]
     SESSION.client("sqs", region_name="eu-central-1").create_queue(
         QueueName="answers-here", Attributes={"MaximumMessageSize": "1024"}
     )
     small = ("message-size-small", "answers-here")
-    assert [(one.rule, one.resource) for one in findings(stack, needed=needed)] == [small]
+    assert [(one.rule, one.resource) for one in findings(stack, needed=needed)] == [other, small]
 
 
 def test_where_nobody_says_the_account_each_queue_is_looked_at(stack: Stack) -> None:

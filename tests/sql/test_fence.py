@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -15,6 +17,7 @@ from flowguard.errors import RunFailed
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sql.fence import (
     MOST_RESULTS,
+    READ,
     ConnectionLost,
     FenceIsNewer,
     LockedRow,
@@ -183,6 +186,24 @@ def test_a_newer_request_leaves_no_results_of_the_one_before(books: Books) -> No
     once(books, FIRST, "of the first")
     once(books, SECOND, "of the second")
     assert books.query("SELECT results FROM flowguard_fence") == [('{"of the second": "booked n-1"}',)]
+
+
+def test_results_that_are_forgotten_leave_a_fence(books: Books) -> None:
+    """The statement of the page about forgetting."""
+    page = Path("docs/operate/forgetting.md").read_text(encoding="utf-8")
+    [statement] = re.findall(r"^```sql\n(.*?)\n```", page, re.MULTILINE | re.DOTALL)
+    forgotten = SECOND._replace(flow="patients", object_id=ObjectId("p1"))
+    once(books, forgotten, number="n-2")
+    once(books, SECOND, number="n-3")
+    with books.database.transaction() as transaction:
+        transaction.rows(statement, {})
+    with books.database.transaction() as transaction:
+        place = {"flow": "patients", "object_id": "p1"}
+        assert [json.loads(row[-1]) for row in transaction.rows(READ, place)] == [{}]
+    with pytest.raises(FenceIsNewer):
+        once(books, FIRST._replace(flow="patients", object_id=ObjectId("p1")), number="n-4")
+    assert once(books, SECOND) == "booked n-3"
+    assert sorted(books.booked) == ["n-2", "n-3"]
 
 
 def test_in_postgres_the_row_is_written_in_the_transaction_in_which_it_was_locked() -> None:

@@ -373,6 +373,10 @@ class PlannedAccount:
         self._unanswered.add("the policy of the key, which is none of the file's", key)
         return None
 
+    @property
+    def region(self) -> None:
+        """Return None. A file is for any region."""
+
     def clock(self) -> None:
         """Return None. A file has no clock."""
 

@@ -250,13 +250,17 @@ def _indexes(block: Block) -> Any:
     return [
         {
             "IndexName": index.get("name"),
-            "KeySchema": [
-                {"AttributeName": index.get(name), "KeyType": kind}
-                for name, kind in (("hash_key", "HASH"), ("range_key", "RANGE"))
-            ],
+            "KeySchema": [{"AttributeName": name, "KeyType": kind} for kind, name in _index_keys(index)],
         }
         for index in indexes
     ]
+
+
+def _index_keys(index: Block) -> list[tuple[Any, Any]]:
+    """Return role and name of each key of an index, in either of the two forms that the provider takes."""
+    blocks = index.get("key_schema", UNKNOWN)
+    keys = [] if blocks is UNKNOWN else [(key.get("key_type"), key.get("attribute_name")) for key in blocks]
+    return keys or [("HASH", index.get("hash_key")), ("RANGE", index.get("range_key"))]
 
 
 def _inline(block: Block) -> dict[str, Any]:

@@ -55,6 +55,30 @@ def test_an_index_of_another_key_is_found_in_terraform_too() -> None:
     assert rules([*check_tables(NEEDED, account)]) == [("index-other", "flowguard")]
 
 
+def with_blocks(*keys: tuple[str, str]) -> str:
+    template = json.loads(text("terraform-json"))
+    [index] = template["resource"]["aws_dynamodb_table"]["flowguard"]["global_secondary_index"]
+    del index["hash_key"], index["range_key"]
+    index["key_schema"] = [{"attribute_name": name, "key_type": role} for name, role in keys]
+    return json.dumps(template)
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        ((("status", "HASH"), ("pk", "RANGE")), []),
+        ((("pk", "RANGE"), ("status", "HASH")), []),
+        ((("stage", "HASH"), ("pk", "RANGE")), [("index-other", "flowguard")]),
+        ((("status", "HASH"),), [("index-other", "flowguard")]),
+    ],
+)
+def test_the_newer_form_of_an_index_in_terraform_is_read_too(
+    keys: tuple[tuple[str, str], ...], found: list[tuple[str, str]]
+) -> None:
+    account = PlannedAccount(read(with_blocks(*keys), "terraform-json"), NEEDED)
+    assert rules([*check_tables(NEEDED, account)]) == found
+
+
 class Described:
     """An account whose tables have these indexes."""
 

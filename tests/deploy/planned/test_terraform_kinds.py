@@ -88,7 +88,7 @@ def test_an_argument_is_the_property_that_it_is_at_aws(type_: str, block: dict[s
 
 def test_a_text_that_is_nested_without_end_is_not_taken_for_another() -> None:
     with pytest.raises(RecursionError):
-        made(("aws_sqs_queue", {"redrive_policy": "[" * 50_000}))
+        made(("aws_sqs_queue", {"redrive_policy": "[" * 1_000_000}))
 
 
 ATTRIBUTES: Final = [{"name": "a", "type": "S"}, {"name": "b", "type": "N"}]

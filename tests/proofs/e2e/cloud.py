@@ -23,7 +23,7 @@ from tests.proofs.e2e.actions import CLIENT, LEAN
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "123456789012"
-STACKS: Final = ("flows", "others", "renamed")
+STACKS: Final = ("flows", "others")
 TEXTS: Final = "long-texts"
 """The bucket of texts that no item holds."""
 SIGNING_KEYS: Final = "ssm:/flowguard/signing-keys"

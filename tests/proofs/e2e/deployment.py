@@ -65,10 +65,10 @@ _SECONDS_TO_DEPLOY: Final = 120
 
 
 @contextmanager
-def deployed(modules: Sequence[str], renamed: Mapping[str, str]) -> Iterator[Cloud]:
+def deployed(modules: Sequence[str], renamed: Mapping[str, Sequence[str]]) -> Iterator[Cloud]:
     """Everything that the handlers of modules need, as long as the block.
 
-    ``renamed`` has further modules, each by the names under which it is deployed.
+    ``renamed`` has further modules, by the rule of the names under which they are deployed.
     """
     with tempfile.TemporaryDirectory(prefix="e2e-") as scratch, ministack(enforced=True) as endpoint_url:
         directory = Path(scratch)
@@ -80,15 +80,19 @@ def deployed(modules: Sequence[str], renamed: Mapping[str, str]) -> Iterator[Clo
         first.write_text(OPTIONS.format(runtime=RUNTIME, boto3=runtime, **given))
         second.write_text(first.read_text() + SHARED)
         code = packed(
-            [*dict.fromkeys((*modules, *renamed.values()))], first, directory, include=PROJECT / "switches.py"
+            [*dict.fromkeys((*modules, *(one for some in renamed.values() for one in some)))],
+            first,
+            directory,
+            include=PROJECT / "switches.py",
         )
         assert _denies(cloud), "MiniStack lets anybody do anything"
         _prepare(cloud, code)
         for stack, (some, options) in zip(STACKS, _stacks(modules, first, second), strict=False):
             _create(cloud, stack, for_ministack(flowguard("iac", *some, "--options", str(options))), code)
-        for names, module in renamed.items():
+        for names, further in renamed.items():
             env = {"FLOWGUARD_NAMES": names}
-            _create(cloud, STACKS[-1], for_ministack(flowguard("iac", module, "--options", str(first), env=env)), code)
+            template = for_ministack(flowguard("iac", *further, "--options", str(first), env=env))
+            _create(cloud, names.replace("*", "renamed"), template, code)
         yield cloud
 
 

@@ -15,10 +15,9 @@ _FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "
 
 
 class Links(NamedTuple):
-    """The links that begin with a flow's ``answers_url``. They are followed to a function URL."""
+    """The links of a flow, whatever they begin with. They are followed to the URL of its function of answers."""
 
     cloud: Cloud
-    answers_url: str
     function: str
 
     def fields(self, link: str) -> dict[str, str]:
@@ -32,7 +31,8 @@ class Links(NamedTuple):
         return self._request("POST", link, urlencode(fields))[0]
 
     def _request(self, method: str, link: str, body: str | None) -> tuple[int, str]:
-        url = urlsplit(self.cloud.function_url(self.function) + link.removeprefix(self.answers_url))
+        place, _, query = link.partition("?")
+        url = urlsplit(f"{self.cloud.function_url(self.function)}/{place.rpartition('/')[2]}?{query}")
         connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=120)
         with closing(connection):
             path = f"{url.path}?{url.query}" if url.query else url.path

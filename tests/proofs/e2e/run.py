@@ -42,15 +42,15 @@ SCENES: Final[Mapping[str, ModuleType]] = {
 }
 """Each module has ``MODULE``, where its handlers are, and ``scene``. Those that wait longest come first.
 
-One with ``NAMES`` is deployed once more, under these names.
+One with ``DEPLOYED`` has modules that are deployed once more, by the rule of the names under which they are.
 """
 
 
 def played(names: Sequence[str]) -> Iterator[Check]:
     """Deploy what the scenes need, play them, and yield their checks as they are made."""
     chosen = [SCENES[name] for name in names]
-    modules = [one.MODULE for one in chosen if not hasattr(one, "NAMES")]
-    renamed = {one.NAMES: one.MODULE for one in chosen if hasattr(one, "NAMES")}
+    modules = [one.MODULE for one in chosen if not hasattr(one, "DEPLOYED")]
+    renamed = {rule: some for one in chosen for rule, some in getattr(one, "DEPLOYED", {}).items()}
     with deployed(modules, renamed) as cloud:
         yield from Play({name: SCENES[name].scene(cloud) for name in names}).checks()
         yield from _of_clients(cloud)

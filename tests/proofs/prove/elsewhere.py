@@ -779,6 +779,11 @@ TESTED: Final = (
         "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.regions\.",
+        ("tests/deploy/test_regions.py",),
+        "which resources a deployment may name, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.planned\.sam_functions\.",
         (
             "tests/deploy/planned/test_sam_functions.py",
@@ -796,7 +801,11 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.planned\.terraform_(kinds|plan)\.",
-        ("tests/deploy/planned/test_terraform_kinds.py", "tests/deploy/planned/test_terraform_plans.py"),
+        (
+            "tests/deploy/planned/test_terraform_kinds.py",
+            "tests/deploy/planned/test_terraform_plans.py",
+            "tests/deploy/planned/test_run_index.py",
+        ),
         "what the doctor reads in plans, which no message meets",
     ),
     Elsewhere(

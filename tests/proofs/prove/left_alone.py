@@ -212,6 +212,7 @@ MODULES: Final = (
     "flowguard.deploy.planned.terraform_plan",
     "flowguard.deploy.planned.values",
     "flowguard.deploy.queue_policy_checks",
+    "flowguard.deploy.regions",
     "flowguard.deploy.security_checks",
     "flowguard.deploy.stack_parts",
     "flowguard.deploy.stream_checks",

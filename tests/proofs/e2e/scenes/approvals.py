@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.aws.items import run_key
 from flowguard.names.ids import ObjectId
-from flows.approval.flow import ANSWERS_URL, REMIND_AFTER
+from flows.approval.flow import REMIND_AFTER
 from tests.proofs.e2e.cloud import Cloud, Received
 from tests.proofs.e2e.links import Links
 from tests.proofs.e2e.play import Check, Scene, Until
@@ -42,7 +42,7 @@ def scene(cloud: Cloud) -> Scene:
 def _answered(cloud: Cloud) -> Scene:
     """Open the link, as a preview of a mail program does too; then answer twice, and with a forged token."""
     link = _mails(cloud, "grace")[0].body["link"]
-    links = Links(cloud, ANSWERS_URL, FUNCTION)
+    links = Links(cloud, FUNCTION)
     answer = {**links.fields(link), "answer": "approve", "comment": "within the budget"}
     yield Check("who only opens the link has answered nothing", "ASKED", _status(cloud, "exp-grace"))
     first, second = (links.post(link, answer) for _ in "12")
@@ -64,7 +64,7 @@ def _reminded(cloud: Cloud) -> Scene:
     yield Check("its schedule is gone", False, reminder["Name"] in names)
     link = _mails(cloud, "heidi")[1].body["link"]
     yield Check("the reminder has the same link", link, _mails(cloud, "heidi")[0].body["link"])
-    links = Links(cloud, ANSWERS_URL, FUNCTION)
+    links = Links(cloud, FUNCTION)
     declined = {**links.fields(link), "answer": "decline", "comment": ""}
     yield Check("it still takes an answer", 200, links.post(link, declined))
     yield Until("the expense is declined", lambda: _status(cloud, "exp-heidi") == "DECLINED")

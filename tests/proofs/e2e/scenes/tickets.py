@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from flows.answer_ticket.agent import WRITER
-from flows.answer_ticket.flow import ANSWERS_URL
 from tests.proofs.e2e.cloud import Cloud, Received
 from tests.proofs.e2e.links import Links
 from tests.proofs.e2e.play import Check, Scene, Until
@@ -39,7 +38,7 @@ def scene(cloud: Cloud) -> Scene:
 
 def _decided(cloud: Cloud) -> Scene:
     """Answer by each link twice: once with the other choice afterwards."""
-    links = Links(cloud, ANSWERS_URL, "answer-ticket-answers")
+    links = Links(cloud, "answer-ticket-answers")
     for ticket, choice, other in (("t-send", "send", "discard"), ("t-discard", "discard", "send")):
         link = _links(cloud, ticket)[0]
         fields = links.fields(link)
@@ -53,7 +52,7 @@ def _decided(cloud: Cloud) -> Scene:
 
 def _asked_anew(cloud: Cloud) -> Scene:
     """Open a ticket anew, and answer by the first link and then by the second."""
-    links = Links(cloud, ANSWERS_URL, "answer-ticket-answers")
+    links = Links(cloud, "answer-ticket-answers")
     first = _links(cloud, "t-again")[0]
     opened = links.fields(first)
     _open(cloud, "t-again", "second")
