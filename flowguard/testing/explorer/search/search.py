@@ -51,6 +51,7 @@ from flowguard.testing.explorer.search.next_schedules import SearchBudget, choic
 from flowguard.testing.explorer.search.parted import Parted
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
+from flowguard.testing.explorer.search.repeated_holds import RepeatedHolds
 from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
 from flowguard.testing.explorer.search.runs import Messages, Runs
 from flowguard.testing.explorer.search.shrink import shrunk
@@ -410,9 +411,14 @@ class Search:
     def _search(self, first: History, seconds: list[Schedule], budget: SearchBudget) -> None:
         singles = {schedule.id for schedule in planned(first, (), replace(budget, bound=0, walks=0))}
         self._singles_left = len(singles)
+        holds = RepeatedHolds()
         for schedule, at_once in self._schedules_of(first, seconds, budget):
-            history = self._try(schedule)
             self._singles_left -= schedule.id in singles
+            if (pairs := holds.pairs_instead(schedule)) is not None:
+                seconds += pairs
+                continue
+            history = self._try(schedule)
+            holds.note(schedule, history)
             self._progress(self.runs.count, len(self.found))
             if len(self.found) >= budget.most or history.hung is not None:
                 break
