@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from flowguard.testing.explorer.checks.equivalence import End
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
@@ -220,15 +221,8 @@ class Search:
         if self._invariants_only:
             self._distinct.add(end.digest)
             return problems
-        differ = self.right.differences(end, tuple(_missing(history)), overtaken(history))
-        if differ and (
-            Standing.of(history, self._sandbox.flows).ends_elsewhere(history)
-            or came_late(history)
-            or was_parked(history, self._sandbox.flows)
-            or came_after_later(history, self._sandbox.flows, self._later())
-        ):
-            return problems
-        if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
+        differ = self._differences(end, history)
+        if differ is None:
             return problems
         self._distinct.add(end.digest)
         if not differ or any(name in self._not_compared for name, _ in map(_object_of, end.failed)):
@@ -237,6 +231,26 @@ class Search:
             self._unjudged += not self._any_order
             return problems
         return problems + (_of_weather(differ) if history.schedule.has(OF_WEATHER) else differ)
+
+    def _differences(self, end: End, history: History) -> list[Problem] | None:
+        """Return how an end differs from the right ones. None where it is not compared: then no more orders are run."""
+        missing, passed = tuple(_missing(history)), overtaken(history)
+        so_far = self.right.differences_so_far(end, missing, passed)
+        if so_far and self._is_of_no_order(history, so_far):
+            return None
+        differ = self.right.differences(end, missing, passed)
+        return None if differ and self._is_of_no_order(history, differ) else differ
+
+    def _is_of_no_order(self, history: History, differ: Sequence[Problem]) -> bool:
+        """Answer whether what went wrong led to an end by right that undisturbed records lead to in no order."""
+        flows = self._sandbox.flows
+        return (
+            Standing.of(history, flows).ends_elsewhere(history)
+            or came_late(history)
+            or was_parked(history, flows)
+            or came_after_later(history, flows, self._later())
+            or (_may_fail(history) and (_has_failed(differ) or failed_by_right(history)))
+        )
 
     def _later(self) -> list[int]:
         """Return when later messages come."""
