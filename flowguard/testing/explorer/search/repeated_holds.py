@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedule
-from flowguard.testing.explorer.search.next_schedules import choices_in
+from flowguard.testing.explorer.search.pairs import Second, seconds_in
 
 
 class RepeatedHolds:
@@ -14,19 +14,17 @@ class RepeatedHolds:
     """
 
     def __init__(self) -> None:
-        self._followed: dict[int, tuple[Choice, ...]] = {}
+        self._followed: dict[int, tuple[Second, ...]] = {}
 
     def note(self, schedule: Schedule, history: History) -> None:
         """Note a schedule of one hold-up that lasted as long as it could."""
         if (held := _only_hold(schedule)) is not None and held.more and history.waited_for_all:
-            self._followed.setdefault(held.at, tuple(choices_in(history, after=held)))
+            self._followed.setdefault(held.at, seconds_in(history, held))
 
-    def pairs_instead(self, schedule: Schedule) -> list[Schedule] | None:
-        """Return the pairs that begin with a schedule which is the same as one that was run. None for any other."""
+    def seconds_after(self, schedule: Schedule) -> tuple[Second, ...] | None:
+        """Return what may follow a schedule which is the same as one that was run. None for any other."""
         held = _only_hold(schedule)
-        if held is None or not held.more or held.at not in self._followed:
-            return None
-        return [schedule.and_then(choice) for choice in self._followed[held.at]]
+        return None if held is None or not held.more else self._followed.get(held.at)
 
 
 def _only_hold(schedule: Schedule) -> Choice | None:

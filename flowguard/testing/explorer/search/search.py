@@ -48,7 +48,8 @@ from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
 from flowguard.testing.explorer.search.kept_state import KeptState
-from flowguard.testing.explorer.search.next_schedules import SearchBudget, choices_in, follow_ups, planned, races
+from flowguard.testing.explorer.search.next_schedules import SearchBudget, follow_ups, planned, races
+from flowguard.testing.explorer.search.pairs import Pairs, seconds_in
 from flowguard.testing.explorer.search.parted import Parted
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
@@ -292,7 +293,7 @@ class Search:
 
     def _whole(self, first: History, budget: SearchBudget) -> None:
         """Search with all messages that come now."""
-        seconds: list[Schedule] = []
+        pairs = Pairs()
         if self._is_useless(first):
             if not first.at_rest:
                 self._try(Schedule())
@@ -303,8 +304,8 @@ class Search:
             self._kept.judge(first, self.found)
             if self._orders is not None:
                 self._orders.judge(first, self.found)
-        self._search(first, seconds, budget)
-        self._pairs_left = max(0, len(seconds) - budget.bound)
+        self._search(first, pairs, budget)
+        self._pairs_left = max(0, len(pairs) - budget.bound)
 
     # -- with a twin
 
@@ -422,14 +423,14 @@ class Search:
             end.has_failed and end.of not in {*(self._failing or ()), *self._may_fail} for end in ends
         )
 
-    def _search(self, first: History, seconds: list[Schedule], budget: SearchBudget) -> None:
-        singles = {schedule.id for schedule in planned(first, (), replace(budget, bound=0, walks=0))}
+    def _search(self, first: History, pairs: Pairs, budget: SearchBudget) -> None:
+        singles = {schedule.id for schedule in planned(first, replace(budget, walks=0))}
         self._singles_left = len(singles)
         holds = RepeatedHolds()
-        for schedule, at_once in self._schedules_of(first, seconds, budget):
+        for schedule, at_once in self._schedules_of(first, pairs, budget):
             self._singles_left -= schedule.id in singles
-            if (pairs := holds.pairs_instead(schedule)) is not None:
-                seconds += pairs
+            if (seconds := holds.seconds_after(schedule)) is not None:
+                pairs.add(schedule, seconds)
                 continue
             history = self._try(schedule)
             holds.note(schedule, history)
@@ -445,7 +446,7 @@ class Search:
             if len(schedule.choices) == 1 or (
                 len(schedule.choices) == 2 and schedule.choices[-1].kind is FaultKind.REDRIVEN
             ):
-                seconds += [schedule.and_then(choice) for choice in choices_in(history, after=schedule.choices[-1])]
+                pairs.add(schedule, seconds_in(history, schedule.choices[-1]))
 
     def report(self, first: History) -> Report:
         """Return what has been found so far."""
@@ -486,15 +487,14 @@ class Search:
         stages = {stage.name: None for flow in self._sandbox.flows for stage in flow.stages}
         return tuple(name for name in stages if name not in met)
 
-    @staticmethod
     def _schedules_of(
-        first: History, seconds: Sequence[Schedule], budget: SearchBudget
+        self, first: History, pairs: Pairs, budget: SearchBudget
     ) -> Iterator[tuple[Schedule, list[Schedule]]]:
         """Yield each schedule with a list. What is put into the list is tried next.
 
-        ``seconds`` grows while the single faults are tried.
+        ``pairs`` grow while the single faults are tried.
         """
-        for schedule in planned(first, seconds, budget):
+        for schedule in planned(first, budget, lambda bound: pairs.chosen(bound, self.runs.has_met)):
             ahead = [schedule]
             while ahead:
                 yield ahead.pop(0), ahead

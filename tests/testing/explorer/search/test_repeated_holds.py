@@ -11,6 +11,7 @@ from flowguard.testing import sqs_event
 from flowguard.testing.explorer import PlainFunction, Report, explore
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.search.next_schedules import choices_in
+from flowguard.testing.explorer.search.pairs import Second
 from flowguard.testing.explorer.search.repeated_holds import RepeatedHolds
 from tests.testing.explorer import handlers
 from tests.testing.explorer.histories import history_of
@@ -28,7 +29,7 @@ def noted(*schedules: str) -> RepeatedHolds:
 
 
 def is_left_out(schedule: str, holds: RepeatedHolds) -> bool:
-    return holds.pairs_instead(Schedule.parse(schedule)) is not None
+    return holds.seconds_after(Schedule.parse(schedule)) is not None
 
 
 @pytest.mark.parametrize(
@@ -53,15 +54,15 @@ def test_who_waited_for_more_calls_than_there_were_waits_as_long_for_any_greater
 def test_the_pairs_that_begin_with_it_are_still_there() -> None:
     holds, history = noted("z1-2"), history_of(ORDERS, MESSAGES, "z1-2")
     left_out = Schedule.parse("z1-3")
-    pairs = [left_out.and_then(choice) for choice in choices_in(history, after=left_out.choices[-1])]
-    assert pairs
-    assert holds.pairs_instead(left_out) == pairs
+    seconds = holds.seconds_after(left_out)
+    assert seconds
+    assert [second.choice for second in seconds] == list(choices_in(history, after=left_out.choices[-1]))
 
 
 class EachHold(RepeatedHolds):
     """The whole search."""
 
-    def pairs_instead(self, schedule: Schedule) -> list[Schedule] | None:
+    def seconds_after(self, schedule: Schedule) -> tuple[Second, ...] | None:
         return None
 
 
