@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, Protocol
 
-from flowguard.sim.calls import ApiCall
+from flowguard.sim.calls import ApiCall, Response
 from flowguard.sim.functions import Functions, ServedFunction
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery, Queues
@@ -217,6 +217,22 @@ class EventSource:
             if held is not None:
                 held.visible_at = now + entry["VisibilityTimeout"] * 1000
         return any(held is not None for held, _ in hidden)
+
+    def deleted(self, call: ApiCall) -> Response | None:
+        """Delete records that their function deletes itself, and return SQS's answer. None for what never came here.
+
+        To delete one that is gone already is no error.
+        """
+        if not call.operation.startswith("DeleteMessage"):
+            return None
+        entries = call.params.get("Entries", [call.params])
+        if not self._queues.received.issuperset(entry["ReceiptHandle"] for entry in entries):
+            return None
+        for entry in entries:
+            if (held := self._queues.find(entry["ReceiptHandle"])) is not None:
+                self._queues.delete(held)
+        answer: Response = {"Successful": [{"Id": entry["Id"]} for entry in entries if "Id" in entry], "Failed": []}
+        return answer if call.operation == "DeleteMessageBatch" else {}
 
     def _expire(self, now: int) -> None:
         """Delete what its queue keeps no longer."""

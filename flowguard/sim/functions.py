@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,11 +98,11 @@ class Functions:
         self._dead_of = {queue: self._dead(_flows(served)) for queue, served in _served(flows).items()}
 
     def _function(self, name: str, targets: Iterable[object], visibility: int) -> ServedFunction:
-        handler = LambdaHandler(Routes(targets), self._services, together=self._batching.together)
+        handler = LambdaHandler(_routes(tuple(targets)), self._services, together=self._batching.together)
         return ServedFunction(name, handler, visibility, batch=self._batching.size)
 
     def _dead(self, flows: Sequence[AnyFlow]) -> ServedFunction:
-        handler = LambdaHandler(Routes(flows), self._services, from_dlq=True)
+        handler = LambdaHandler(_routes(tuple(flows)), self._services, from_dlq=True)
         return ServedFunction("dead-letters", handler, self.any.visibility, batch=self._batching.size)
 
     def _answering(self) -> dict[str, ServedFunction]:
@@ -166,6 +167,12 @@ class Functions:
         """Return the function of the first stage of the flow that the message fits. None where that is not one flow."""
         fitting = [flow for flow in self._flows if _fits(flow, envelope)]
         return self.by_queue[queue_of(fitting[0], fitting[0].entry())] if len(fitting) == 1 else None
+
+
+@functools.lru_cache(maxsize=256)
+def _routes(targets: tuple[object, ...]) -> Routes:
+    """Return what a function serves. An exploration asks for the same in each of its schedules."""
+    return Routes(targets)
 
 
 def _unread(event: Any) -> Any:

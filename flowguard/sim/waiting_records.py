@@ -68,9 +68,13 @@ class Delivery:
 
 @dataclass(slots=True)
 class Queues:
-    """Every queue that a function reads, as one list. Deliveries due at the same moment keep the order of arrival."""
+    """Every queue that a function reads, as one list. Deliveries due at the same moment keep the order of arrival.
+
+    ``received`` are the receipt handles of all that functions ever got.
+    """
 
     waiting: list[Delivery] = field(default_factory=list)
+    received: set[str | None] = field(default_factory=set)
     added: int = 0
     turns: int = 0
 
@@ -91,6 +95,7 @@ class Queues:
 
     def receive(self, delivery: Delivery, visible_again: int) -> None:
         self.turns += 1
+        self.received.add(delivery.envelope.receipt_handle)
         delivery.turn = self.turns
         delivery.receives += 1
         delivery.visible_at = visible_again

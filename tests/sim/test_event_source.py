@@ -260,6 +260,39 @@ def test_a_record_of_elsewhere_is_not_postponed_here(source: EventSource) -> Non
     assert not postpone(source, put(source, "never received"), 5)
 
 
+def delete(source: EventSource, operation: str = "DeleteMessage", /, **params: Any) -> Any:
+    client: Any = None
+    return source.deleted(ApiCall("sqs", operation, params, 1, client))
+
+
+def test_a_record_that_its_function_deletes_does_not_come_again(source: EventSource, time: VirtualTime) -> None:
+    handle = put(source, "a").envelope.receipt_handle
+    delivery = take(source, time)
+    assert delete(source, ReceiptHandle=handle) == {}
+    assert delivery is not None
+    assert not source.is_waiting(delivery)
+    assert delete(source, ReceiptHandle=handle) == {}, "what is gone is deleted once more"
+
+
+def test_several_records_are_deleted_in_one_call(source: EventSource, time: VirtualTime) -> None:
+    handles = [put(source, body).envelope.receipt_handle for body in ("a", "b", "c")]
+    taken = [take(source, time), take(source, time)]
+    entries = [{"Id": f"n{place}", "ReceiptHandle": handle} for place, handle in enumerate(handles)]
+    answer = delete(source, "DeleteMessageBatch", Entries=entries[:2])
+    assert answer == {"Successful": [{"Id": "n0"}, {"Id": "n1"}], "Failed": []}
+    assert [one is not None and source.is_waiting(one) for one in taken] == [False, False]
+    assert delete(source, "DeleteMessageBatch", Entries=entries) is None, "the third one was never received"
+
+
+def test_what_is_no_deletion_of_a_record_from_here_is_the_engines(source: EventSource, time: VirtualTime) -> None:
+    handle = put(source, "a").envelope.receipt_handle
+    delivery = take(source, time)
+    assert delete(source, ReceiptHandle="elsewhere") is None
+    assert delete(source, "ReceiveMessage", ReceiptHandle=handle) is None
+    assert delivery is not None
+    assert source.is_waiting(delivery)
+
+
 @pytest.mark.parametrize(
     ("answer", "failed"),
     [

@@ -165,7 +165,7 @@ class _Watching(Search):
 
     def _spread(self, share: int) -> Report:
         first = self.references()
-        singles = [schedule.id for schedule in planned(first, [], SearchBudget(0, 0, 0, 20))]
+        singles = [schedule.id for schedule in planned(first, SearchBudget(0, 0, 0, 20))]
         for schedule in dict.fromkeys([*spread(singles, share), *self._case.also]):
             self._try(Schedule.parse(schedule))
         return self.report(first)

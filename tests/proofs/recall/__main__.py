@@ -17,13 +17,14 @@ from tests.arguments import count
 from tests.proofs.prove.fork import pool
 from tests.proofs.recall.case import Case, Outcome, Result
 from tests.proofs.recall.cases import BUGS, MISSED, SOUND
+from tests.proofs.recall.later import LATER
 from tests.proofs.recall.speed import USUAL, search
 from tests.proofs.recall.unseen import HELD_BACK, MISSED_UNSEEN, VISIBLE
 
 SHORT: Final[Mapping[str, Any]] = {"bound": 20, "walks": 10, "most": 4, "patience": 3.0}
 LONG: Final[Mapping[str, Any]] = {}
 ALL: Final = (*BUGS, *SOUND)
-UNSEEN: Final = (*VISIBLE, *HELD_BACK)
+UNSEEN: Final = (*VISIBLE, *HELD_BACK, *LATER)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

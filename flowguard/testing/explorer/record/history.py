@@ -197,6 +197,7 @@ class History:
     ``row_keys`` are the primary keys of databases' tables.
     ``shortened`` are the lives of items and rows that a write has made shorter.
     ``weathered`` counts the calls that the weather refused, ``weathered_users`` those of user code.
+    ``waited_for_all`` says that a worker which was held up for a number of calls went on because nothing else was left.
     ``expired`` counts the items and rows that had expired, of which some may have stayed.
     ``kept`` names what modules kept from one record to the next, ``recorded`` the last line of user code that recorded
     something for a table or destination with its step.
@@ -233,6 +234,7 @@ class History:
     shortened: list[Shortened] = field(default_factory=list)
     weathered: int = 0
     weathered_users: int = 0
+    waited_for_all: bool = False
 
     @property
     def needs(self) -> list[Lack]:

@@ -20,6 +20,12 @@ from flowguard.testing.explorer.record.noted_calls import ONCE_MORE
 from flowguard.testing.explorer.record.outside_call import named_apart
 from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, RAISED, FaultKind
 from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.report.after_errors import (
+    fix_deleted_first,
+    fix_taken_back,
+    fix_unheard,
+    is_taken_back,
+)
 from flowguard.testing.explorer.report.outside_fixes import call_named, fix_outside
 
 _RECORDED: Final = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
@@ -70,26 +76,54 @@ def diagnose(
     for seen in undisturbed:
         most |= seen
         least = seen if least is None else least & seen
-    about = named_apart(problem.where)[1]
-    stale = [made for made in history.struck() if made.fault is FaultKind.STALE and _is_users(made)]
-    excess = [effect for effect in effects(history) - most if _is_among(effect, differing, problem)]
-    guilty = sorted(excess, key=lambda effect: _rank(effect, problem.where))
     is_plain = is_of_plain_functions(history)
-    if stale or guilty:
-        return _of_stale(stale[0]) if stale else _of_call(history, *guilty[0], is_plain=is_plain)
-    if (failed := _of_failed_call(history, most, is_plain=is_plain)) is not None:
-        return failed
+    repeated = _of_repeated_call(history, most, problem, differing, is_plain=is_plain)
+    if (found := repeated or _of_failed_call(history, most, is_plain=is_plain)) is not None:
+        return found
     ours = problem.rule[:1] == "I" and problem.rule[1:].isdigit()
-    if not ours and (left_out := (least or Counter()) - effects(history)):
+    if not ours and (found := _of_lost_call(history, least or Counter(), is_plain=is_plain)) is not None:
+        return found
+    if problem.rule == EQUIVALENCE:
+        return _of_another_end(history, problem, is_plain=is_plain)
+    return Diagnosis(None, _in_general(problem.rule, ours=ours))
+
+
+def _of_repeated_call(
+    history: History, most: Effects, problem: Problem, differing: Collection[str], *, is_plain: bool
+) -> Diagnosis | None:
+    """Return the fix of a read that was behind, or a call that took effect too often. None where there is neither."""
+    stale = [made for made in history.struck() if made.fault is FaultKind.STALE and _is_users(made)]
+    if stale:
+        return _of_stale(stale[0])
+    excess = [effect for effect in effects(history) - most if _is_among(effect, differing, problem)]
+    if not excess:
+        return None
+    guilty = min(excess, key=lambda effect: _rank(effect, problem.where, most))
+    if (fix := fix_taken_back(guilty, most)) is not None:
+        return Diagnosis(guilty[0], fix)
+    return _of_call(history, *guilty, is_plain=is_plain)
+
+
+def _of_lost_call(history: History, least: Effects, *, is_plain: bool) -> Diagnosis | None:
+    """Return the fix of a call that was never made, or made too late. None where each undisturbed one was made."""
+    if left_out := least - effects(history):
+        if (deleted := fix_deleted_first(history)) is not None:
+            return Diagnosis(*deleted, is_whole=True)
         return _left_out(*next(iter(left_out)), is_plain=is_plain)
-    if not ours and (late := [made for made in history.calls if _is_late(made, history)]):
+    if late := [made for made in history.calls if _is_late(made, history)]:
         made = late[0]
         check = _check_before(history, made.site, made.target)
         return _checked(made.site, made.operation, check, is_conditional=made.conditional, is_plain=is_plain)
-    if problem.rule == EQUIVALENCE:
-        site = history.recorded.get(about) or _last_write(history, problem.where)
-        return Diagnosis(site, _of_differing(is_plain=is_plain), option=_free(problem, about))
-    return Diagnosis(None, _in_general(problem.rule, ours=ours))
+    return None
+
+
+def _of_another_end(history: History, problem: Problem, *, is_plain: bool) -> Diagnosis:
+    """Return the fix of an end that differs though each call was made as often as undisturbed."""
+    if (unheard := fix_unheard(history, _work(is_plain))) is not None:
+        return Diagnosis(*unheard)
+    about = named_apart(problem.where)[1]
+    site = history.recorded.get(about) or _last_write(history, problem.where)
+    return Diagnosis(site, _of_differing(is_plain=is_plain), option=_free(problem, about))
 
 
 def _of_failed_call(history: History, most: Effects, *, is_plain: bool) -> Diagnosis | None:
@@ -300,13 +334,13 @@ def _in_general(rule: str, *, ours: bool) -> str:
     return "no call of boto3 in your code was repeated: look at what the stages record, and at the order"
 
 
-def _rank(effect: tuple[Site, str, str], where: str) -> tuple[bool, bool, str]:
-    """Return a sort key that puts calls on the problem's own target first.
+def _rank(effect: tuple[Site, str, str], where: str, most: Effects) -> tuple[bool, bool, bool, str]:
+    """Return a sort key that puts a deletion after an error first, for it leads to the others.
 
-    After that the user's own calls go before those that a library makes for him.
+    Then come calls on the problem's own target, and the user's own before those that a library makes for him.
     """
     site, operation, target = effect
-    return not concerns(operation, target, where), site.by_library, str(site)
+    return not is_taken_back(effect, most), not concerns(operation, target, where), site.by_library, str(site)
 
 
 def _is_late(made: CallRecord, history: History) -> bool:

@@ -67,6 +67,7 @@ class HeldWorkers:
         soon = bool(moments) and min(moments) - self._sandbox.now() <= LONGEST_INVOCATION
         if not self._held or (soon and not early):
             return False
+        self._turns.history.waited_for_all |= bool(self._held[0].until)
         self._let_go(self._held[0])
         return True
 

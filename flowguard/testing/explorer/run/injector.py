@@ -221,7 +221,7 @@ class FaultInjector:
         if call.service == "dynamodb" and not made.is_read:
             self._earlier.keep(made.target.split(", "))
         try:
-            answer = self._postponed(call) or self._quietly(proceed)
+            answer = self._answered(call, proceed)
         except NotInMemory as error:
             made.error = type(error).__name__
             problem = f"calls {call.service} {call.operation}: {error}"
@@ -253,10 +253,14 @@ class FaultInjector:
         finally:
             self._quiet = False
 
-    def _postponed(self, call: ApiCall) -> Response | None:
-        """Answer a change of visibility here. The records are here and not in the engine's queues."""
+    def _answered(self, call: ApiCall, proceed: Proceed) -> Response:
+        answer = self._of_record(call)
+        return self._quietly(proceed) if answer is None else answer
+
+    def _of_record(self, call: ApiCall) -> Response | None:
+        """Answer here what a function asks about its records. They are here and not in the engine's queues."""
         if not call.operation.startswith("ChangeMessageVisibility"):
-            return None
+            return self._source.deleted(call)
         self._source.postponed(call, self._sandbox.now())
         return {"ResponseMetadata": {}}
 

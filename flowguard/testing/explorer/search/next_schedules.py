@@ -6,7 +6,7 @@ They are every fault at every call and delivery of a history, pairs of faults an
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,8 +75,10 @@ class SearchBudget:
     twin: bool = False
 
 
-def planned(first: History, seconds: Sequence[Schedule], budget: SearchBudget) -> Iterator[Schedule]:
-    """Yield all schedules in the order in which they are tried. ``seconds`` may grow during the single faults."""
+def planned(
+    first: History, budget: SearchBudget, pairs: Callable[[int], Sequence[Schedule]] = lambda _: ()
+) -> Iterator[Schedule]:
+    """Yield all schedules in the order in which they are tried. ``pairs`` are asked for after the single faults."""
     yield Schedule()
     yield from (Schedule((choice,)) for choice in sorted(choices_in(first), key=_is_hold))
     yield from (Schedule((choice,)) for choice in insiders(first, budget.distrusted))
@@ -85,7 +87,7 @@ def planned(first: History, seconds: Sequence[Schedule], budget: SearchBudget) -
     if len(first.questions) > 1:
         yield Schedule(tuple(Choice(number, FaultKind.MISSING) for number in sorted(first.questions)))
     yield from (Schedule((choice,)) for choice in lasting(first) if budget.for_good)
-    yield from _spread(seconds, budget.bound)
+    yield from pairs(budget.bound)
     yield from _walks(first, budget)
 
 
@@ -191,13 +193,6 @@ def _after_the_copy(history: History) -> list[int]:
     """Return the deliveries since the late copy, without that copy."""
     copies = [place for place, delivery in enumerate(history.deliveries) if delivery.record in history.copies]
     return list(range(copies[0] + 2, len(history.deliveries) + 1)) if copies else []
-
-
-def _spread(schedules: Sequence[Schedule], bound: int) -> Sequence[Schedule]:
-    """Select all schedules, or as many as the bound allows at even distances."""
-    if len(schedules) <= bound:
-        return schedules
-    return [schedules[place * len(schedules) // bound] for place in range(bound)]
 
 
 def _walks(first: History, budget: SearchBudget) -> Iterator[Schedule]:

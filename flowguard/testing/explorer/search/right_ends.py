@@ -128,6 +128,14 @@ class RightEnds:
             known[end.digest] = [] if is_right else nearest(end, expected)
         return known[end.digest]
 
+    def differences_so_far(
+        self, end: End, missing: tuple[Missing, ...], overtaken: frozenset[str] = frozenset()
+    ) -> list[Problem]:
+        """Return how an end differs from the most similar of those that were met until now, and run no more orders."""
+        sets = [(answers, messages) for answers in missing for messages in {frozenset[str](), overtaken}]
+        met = {digest: right for without in sets for digest, right in self._expected(without).items()}
+        return [] if end.digest in met or not met else nearest(end, met.values())
+
     def _is_expected(self, end: End, without: Without) -> bool:
         """Answer whether an undisturbed order ends like this where these answers and messages do not come.
 

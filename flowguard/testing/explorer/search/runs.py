@@ -14,10 +14,10 @@ from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import ALONE_WITH_TWIN, FaultKind, Schedule
 from flowguard.testing.explorer.record.touched import Touched, is_reading
 from flowguard.testing.explorer.record.view import Same
-from flowguard.testing.explorer.report.lines import called
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.inbox import Coming
 from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search.pairs import call_names
 
 LATER: Final = 90_061_001
 """By how much a run is moved to see what depends on the time, ms: another day, hour, minute, second and millisecond."""
@@ -64,6 +64,10 @@ class Runs:
     def coverage(self) -> dict[str, str]:
         """Return the letters of the faults that each call met."""
         return {name: "".join(sorted(kinds)) for name, kinds in sorted(self._coverage.items())}
+
+    def has_met(self, call: str, kind: FaultKind) -> bool:
+        """Answer whether a call of the coverage has met a fault of this kind."""
+        return kind in self._coverage.get(call, ())
 
     @property
     def uncounted(self) -> tuple[str, ...]:
@@ -157,15 +161,13 @@ class Runs:
             self.sandbox.memory.is_lost = False
 
     def _cover(self, history: History) -> None:
-        of_record = {delivery.record: delivery.stage for delivery in history.deliveries if delivery.stage}
-        stages = {delivery.worker: of_record.get(delivery.record) for delivery in history.deliveries}
         self.has_kept |= bool(history.kept)
         for place in unplayed(history):
             self._unplayed.setdefault((place.stage, place.line), place)
         touched = self.touched.setdefault(self._only, Touched())
-        for made in history.calls:
+        for made, name in zip(history.calls, call_names(history), strict=True):
             touched.add(made.places, is_read=is_reading(made.operation, is_read=made.is_read))
-            met = self._coverage.setdefault(f"{stages[made.worker] or '?'}: {called(made)}", set())
+            met = self._coverage.setdefault(name, set())
             met |= {*made.held, *([made.fault] if made.fault is not None else ())}
             if made.site.is_users and made.applied and not is_compared(made):
                 self._uncounted.add(f"{made.service} {made.operation}")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from flowguard.testing.explorer.checks.equivalence import End
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
@@ -47,10 +48,12 @@ from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
 from flowguard.testing.explorer.search.kept_state import KeptState
-from flowguard.testing.explorer.search.next_schedules import SearchBudget, choices_in, follow_ups, planned, races
+from flowguard.testing.explorer.search.next_schedules import SearchBudget, follow_ups, planned, races
+from flowguard.testing.explorer.search.pairs import Pairs, seconds_in
 from flowguard.testing.explorer.search.parted import Parted
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
+from flowguard.testing.explorer.search.repeated_holds import RepeatedHolds
 from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
 from flowguard.testing.explorer.search.runs import Messages, Runs
 from flowguard.testing.explorer.search.shrink import shrunk
@@ -219,15 +222,8 @@ class Search:
         if self._invariants_only:
             self._distinct.add(end.digest)
             return problems
-        differ = self.right.differences(end, tuple(_missing(history)), overtaken(history))
-        if differ and (
-            Standing.of(history, self._sandbox.flows).ends_elsewhere(history)
-            or came_late(history)
-            or was_parked(history, self._sandbox.flows)
-            or came_after_later(history, self._sandbox.flows, self._later())
-        ):
-            return problems
-        if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
+        differ = self._differences(end, history)
+        if differ is None:
             return problems
         self._distinct.add(end.digest)
         if not differ or any(name in self._not_compared for name, _ in map(_object_of, end.failed)):
@@ -236,6 +232,26 @@ class Search:
             self._unjudged += not self._any_order
             return problems
         return problems + (_of_weather(differ) if history.schedule.has(OF_WEATHER) else differ)
+
+    def _differences(self, end: End, history: History) -> list[Problem] | None:
+        """Return how an end differs from the right ones. None where it is not compared: then no more orders are run."""
+        missing, passed = tuple(_missing(history)), overtaken(history)
+        so_far = self.right.differences_so_far(end, missing, passed)
+        if so_far and self._is_of_no_order(history, so_far):
+            return None
+        differ = self.right.differences(end, missing, passed)
+        return None if differ and self._is_of_no_order(history, differ) else differ
+
+    def _is_of_no_order(self, history: History, differ: Sequence[Problem]) -> bool:
+        """Answer whether what went wrong led to an end by right that undisturbed records lead to in no order."""
+        flows = self._sandbox.flows
+        return (
+            Standing.of(history, flows).ends_elsewhere(history)
+            or came_late(history)
+            or was_parked(history, flows)
+            or came_after_later(history, flows, self._later())
+            or (_may_fail(history) and (_has_failed(differ) or failed_by_right(history)))
+        )
 
     def _later(self) -> list[int]:
         """Return when later messages come."""
@@ -277,7 +293,7 @@ class Search:
 
     def _whole(self, first: History, budget: SearchBudget) -> None:
         """Search with all messages that come now."""
-        seconds: list[Schedule] = []
+        pairs = Pairs()
         if self._is_useless(first):
             if not first.at_rest:
                 self._try(Schedule())
@@ -288,8 +304,8 @@ class Search:
             self._kept.judge(first, self.found)
             if self._orders is not None:
                 self._orders.judge(first, self.found)
-        self._search(first, seconds, budget)
-        self._pairs_left = max(0, len(seconds) - budget.bound)
+        self._search(first, pairs, budget)
+        self._pairs_left = max(0, len(pairs) - budget.bound)
 
     # -- with a twin
 
@@ -407,12 +423,17 @@ class Search:
             end.has_failed and end.of not in {*(self._failing or ()), *self._may_fail} for end in ends
         )
 
-    def _search(self, first: History, seconds: list[Schedule], budget: SearchBudget) -> None:
-        singles = {schedule.id for schedule in planned(first, (), replace(budget, bound=0, walks=0))}
+    def _search(self, first: History, pairs: Pairs, budget: SearchBudget) -> None:
+        singles = {schedule.id for schedule in planned(first, replace(budget, walks=0))}
         self._singles_left = len(singles)
-        for schedule, at_once in self._schedules_of(first, seconds, budget):
-            history = self._try(schedule)
+        holds = RepeatedHolds()
+        for schedule, at_once in self._schedules_of(first, pairs, budget):
             self._singles_left -= schedule.id in singles
+            if (seconds := holds.seconds_after(schedule)) is not None:
+                pairs.add(schedule, seconds)
+                continue
+            history = self._try(schedule)
+            holds.note(schedule, history)
             self._progress(self.runs.count, len(self.found))
             if len(self.found) >= budget.most or history.hung is not None:
                 break
@@ -425,7 +446,7 @@ class Search:
             if len(schedule.choices) == 1 or (
                 len(schedule.choices) == 2 and schedule.choices[-1].kind is FaultKind.REDRIVEN
             ):
-                seconds += [schedule.and_then(choice) for choice in choices_in(history, after=schedule.choices[-1])]
+                pairs.add(schedule, seconds_in(history, schedule.choices[-1]))
 
     def report(self, first: History) -> Report:
         """Return what has been found so far."""
@@ -466,15 +487,14 @@ class Search:
         stages = {stage.name: None for flow in self._sandbox.flows for stage in flow.stages}
         return tuple(name for name in stages if name not in met)
 
-    @staticmethod
     def _schedules_of(
-        first: History, seconds: Sequence[Schedule], budget: SearchBudget
+        self, first: History, pairs: Pairs, budget: SearchBudget
     ) -> Iterator[tuple[Schedule, list[Schedule]]]:
         """Yield each schedule with a list. What is put into the list is tried next.
 
-        ``seconds`` grows while the single faults are tried.
+        ``pairs`` grow while the single faults are tried.
         """
-        for schedule in planned(first, seconds, budget):
+        for schedule in planned(first, budget, lambda bound: pairs.chosen(bound, self.runs.has_met)):
             ahead = [schedule]
             while ahead:
                 yield ahead.pop(0), ahead

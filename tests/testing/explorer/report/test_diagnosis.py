@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import uuid
 from typing import Any
 
 import boto3
@@ -55,6 +57,84 @@ def fixes(handler: Any) -> list[str]:
 )
 def test_a_cure_is_not_what_is_there_already(handler: Any, fix: str) -> None:
     assert any(fix in one for one in fixes(handler)), fixes(handler)
+
+
+PUT: Any = {"TableName": "orders", "Item": {"order_id": {"S": "o1"}, "status": {"S": "PAID"}}}
+QUEUE = "https://sqs.us-east-1.amazonaws.com/123456789012/orders"
+
+
+def deletes_its_record_first(event: Any, context: Any) -> None:
+    handle = event["Records"][0]["receiptHandle"]
+    boto3.client("sqs").delete_message(QueueUrl=QUEUE, ReceiptHandle=handle)  # the line
+    boto3.client("dynamodb").put_item(**PUT)
+
+
+def deletes_its_record_last(event: Any, context: Any) -> None:
+    boto3.client("dynamodb").put_item(**PUT)
+    entry = {"Id": "only", "ReceiptHandle": event["Records"][0]["receiptHandle"]}
+    boto3.client("sqs").delete_message_batch(QueueUrl=QUEUE, Entries=[entry])
+
+
+def takes_an_error_for_an_answer(event: Any, context: Any) -> None:
+    dynamodb, status = boto3.client("dynamodb"), "NEW"
+    try:
+        dynamodb.get_item(**TOTALS, ConsistentRead=True)  # the line
+    except Exception:
+        status = "UNKNOWN"
+    item = {**PUT["Item"], "status": {"S": status}}
+    dynamodb.put_item(TableName="orders", Item=item)
+
+
+def takes_its_mark_back(event: Any, context: Any) -> None:
+    dynamodb = boto3.client("dynamodb")
+    mark: Any = {"TableName": "orders", "Key": {"order_id": {"S": "o1"}}}
+    found = dynamodb.get_item(**mark, ConsistentRead=True).get("Item")
+    if found is None:
+        found = {**mark["Key"], "key": {"S": str(uuid.uuid4())}}
+        dynamodb.put_item(TableName="orders", Item=found)
+    try:
+        dynamodb.put_item(TableName="charges", Item=found | {"order_id": found["key"]})
+    except Exception:
+        dynamodb.delete_item(**mark)  # the line
+        raise
+
+
+def line_of(handler: Any) -> int:
+    lines, first = inspect.getsourcelines(handler)
+    return next(number for number, line in enumerate(lines, first) if line.endswith("# the line\n"))
+
+
+@pytest.mark.parametrize(
+    ("handler", "fix"),
+    [
+        (deletes_its_record_first, "takes the record out of its queue, and what fails after it is not tried again"),
+        (takes_an_error_for_an_answer, "got no answer, and the function went on with another end"),
+        (takes_its_mark_back, "is made only after something failed"),
+    ],
+)
+def test_what_makes_a_failure_worse_is_the_line_to_change(handler: Any, fix: str) -> None:
+    report = explore(
+        PlainFunction("orders", handler),
+        [sqs_event("orders", {"order_id": "o1"})],
+        tables={"orders": "order_id", "totals": "day", "charges": "order_id"},
+        bound=0,
+        walks=0,
+    )
+    first = report.violations[0]
+    assert first.site is not None
+    assert (first.site.line, fix in first.fix) == (line_of(handler), True), first.fix
+
+
+def test_who_deletes_its_record_last_loses_nothing() -> None:
+    report = explore(
+        PlainFunction("orders", deletes_its_record_last),
+        [sqs_event("orders", {"order_id": "o1"})],
+        tables={"orders": "order_id"},
+        bound=0,
+        walks=0,
+    )
+    assert report.ok, str(report)
+    assert report.uncounted == ()
 
 
 class Order(BaseModel):

@@ -16,6 +16,7 @@ from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedu
 from flowguard.testing.explorer.run.inbox import arn_of
 from flowguard.testing.explorer.search.right_ends import RightEnds
 from flowguard.testing.explorer.search.runs import Runs
+from flowguard.testing.explorer.search.search import Search
 from flowguard.testing.lambda_events import sqs_event
 from tests.proofs.prove.cases import CASES
 from tests.testing.explorer.histories import history_of
@@ -190,3 +191,28 @@ def test_an_order_in_which_one_run_comes_last_explains_an_end_before_the_bound_i
         assert end.digest not in right.ends
         assert right.differences(end, (frozenset(),)) == []
         assert right.orders < 5
+
+
+def test_an_end_that_no_order_explains_by_right_asks_for_no_more_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowguard.testing.explorer.search.right_ends.MOST_ORDERS", 1)
+    with runs_of(Replaced, o1, o2, Order(order_id="o3")) as runs:
+        search = Search(runs, ())
+        search.references()
+        history, violations = search.check(Schedule.parse("f1"))
+        assert len(history.refusals) == 1
+        assert (violations, search.right.has_all, search.right.orders) == ({}, False, 1)
+        _, violations = search.check(Schedule.parse("d2"))
+        assert violations == {}
+        assert search.right.orders > 1, "what undisturbed records may lead to is looked for"
+
+
+def test_what_differs_from_the_ends_until_now_runs_no_order() -> None:
+    with runs_of(Replaced, o1, o2) as runs:
+        right = RightEnds(runs)
+        first = runs.run_one_by_one(Schedule())
+        end, other = runs.end(first), runs.end(runs.run_one_by_one(Schedule.parse("o1-1")))
+        assert right.differences_so_far(end, (frozenset(),)) == [], "nothing is known yet"
+        right.learn(first, lambda: True)
+        assert right.differences_so_far(end, (frozenset(),)) == []
+        assert right.differences_so_far(other, (frozenset(),)) != []
+        assert right.orders == 1

@@ -1,0 +1,68 @@
+"""Schedules of two faults: which of many are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedule
+from flowguard.testing.explorer.report.lines import called
+from flowguard.testing.explorer.search.next_schedules import choices_in
+
+
+class Second(NamedTuple):
+    """A second fault, and the call that it strikes: with its stage, and the line or the step that makes it."""
+
+    choice: Choice
+    call: str
+
+
+def seconds_in(history: History, after: Choice) -> tuple[Second, ...]:
+    """Return each fault that may follow the one of a history."""
+    names = tuple(call_names(history))
+    return tuple(Second(choice, names[choice.at - 1]) for choice in choices_in(history, after=after))
+
+
+def call_names(history: History) -> Iterator[str]:
+    """Yield what each call of a history is called in the coverage: its stage, its operation and its line or step."""
+    of_record = {delivery.record: delivery.stage for delivery in history.deliveries if delivery.stage}
+    stages = {delivery.worker: of_record.get(delivery.record) for delivery in history.deliveries}
+    for made in history.calls:
+        yield f"{stages[made.worker] or '?'}: {called(made)}"
+
+
+class Pairs:
+    """Schedules of two faults, of which a search tries so many.
+
+    Those go first whose second fault strikes a call as nothing has struck it before: one that is made only after a
+    fault, such as those of a stage that undoes. Of all others some are tried, at even distances.
+    """
+
+    def __init__(self) -> None:
+        self._all: list[Schedule] = []
+        self._first: dict[tuple[str, FaultKind], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, schedule: Schedule, seconds: Sequence[Second]) -> None:
+        """Add the pairs that begin with a schedule."""
+        for second in seconds:
+            self._first.setdefault((second.call, second.choice.kind), len(self._all))
+            self._all.append(schedule.and_then(second.choice))
+
+    def chosen(self, bound: int, was_struck: Callable[[str, FaultKind], bool]) -> list[Schedule]:
+        """Return all, or as many as the bound allows. ``was_struck`` says what calls have met until now."""
+        if len(self._all) <= bound:
+            return list(self._all)
+        new = _spread([place for struck, place in self._first.items() if not was_struck(*struck)], bound)
+        rest = sorted(set(range(len(self._all))).difference(new))
+        return [self._all[place] for place in (*new, *_spread(rest, bound - len(new)))]
+
+
+def _spread(places: Sequence[int], bound: int) -> Sequence[int]:
+    """Select all places, or as many as the bound allows at even distances."""
+    if len(places) <= bound:
+        return places
+    return [places[place * len(places) // bound] for place in range(bound)]
