@@ -32,7 +32,7 @@ def test_a_plan_is_read_as_it_was_written(plan: WaitPlan) -> None:
 
 
 def test_a_plan_of_a_later_release_is_read_as_far_as_it_is_known() -> None:
-    text = '["confirm",{"a":null},[],[],null,null,null,null,{},{},null,null,0,%s,null,"later"]'
+    text = '["confirm",{"a":null},[],[],null,null,null,null,{},{},null,null,0,%s,null,false,"later"]'
     assert WaitPlan.from_text(text % "false") == WaitPlan("confirm", {"a": None})
     assert WaitPlan.from_text(text % "true") == WaitPlan("confirm", {"a": None}, looks=True)
 
