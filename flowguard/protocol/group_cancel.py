@@ -47,14 +47,9 @@ class GroupCancelOrder(NamedTuple):
         if (member := Member.parse(address.name)) is None:
             raise ValueError("names no request of a group")
         match data.get("rest"):
-            case [[*plan], int(end), why, int(depth)]:
-                return cls(address, member, _group_of(plan), end, read_reason(why), depth)
+            case [[str(), int(), str(), int(), str(), str(), int(), {}, *_] as plan, int(end), why, int(depth)]:
+                return cls(
+                    address, member, GroupPlan.from_json([*plan[:7], {}, *plan[8:]]), end, read_reason(why), depth
+                )
             case _:
                 raise ValueError("is an order to cancel a group that does not say which")
-
-
-def _group_of(row: list[Any]) -> GroupPlan:
-    try:
-        return GroupPlan.from_json(row)
-    except (TypeError, AttributeError) as error:
-        raise ValueError(f"is an order to cancel a group of another form: {error}") from None

@@ -37,6 +37,11 @@ def test_a_plan_of_a_later_release_is_read_as_far_as_it_is_known() -> None:
     assert WaitPlan.from_text(text % "true") == WaitPlan("confirm", {"a": None}, looks=True)
 
 
+def test_a_plan_says_that_what_its_group_asks_is_cancelled_with_the_run() -> None:
+    plan = WaitPlan("confirm", {}, cancels_group=True)
+    assert WaitPlan.from_text(plan.to_text()) == plan
+
+
 def test_a_plan_without_children_is_written_as_it_always_was() -> None:
     assert WaitPlan("confirm", {"a": None}).to_text() == '["confirm",{"a":null},[],[],null,null,null,null,{}]'
 

@@ -142,6 +142,7 @@ def test_the_runs_of_a_group_are_cancelled_by_an_order_to_the_flow_itself() -> N
         address, Member(0, 0), GROUP, 10, "a mistake", 0
     )
     assert SIGNER.problem(order.statement, order.address.signature) is None
+    assert json.loads(order.statement)[0] == "cancel_group", "it cannot be taken for the signature of anything else"
     assert SIGNER.problem(order._replace(why="another").statement, order.address.signature) is not None
 
 
