@@ -25,7 +25,7 @@ from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
 from flowguard.errors import RunFailed, RunTooBusy
 from flowguard.flow import AnyFlow
-from flowguard.operate.bulk import CHANGED, FAILED, LEFT, End
+from flowguard.operate.bulk import FAILED, LEFT, End
 from flowguard.operate.cancel_run import can_be_cancelled, cancel_run
 from flowguard.wire.cancel_reason import reason
 from flowguard.wire.notification import to_json
@@ -91,7 +91,7 @@ def _cancel_many(flow: AnyFlow, why: str, options: Mapping[str, Any], *, as_json
     def act(seen: SeenRun) -> End:
         end = cancel_run(client, runs, flow, seen.object_id, why, command_time().clock.now(), seen)
         if not end.is_cancelled:
-            return End(LEFT, CHANGED)
+            return End(LEFT, end.now)
         return End("CANCELLED", end.now) if end.unsent is None else End(FAILED, end.unsent)
 
     return do_to_many("cancel", flow, can_be_cancelled, act, options, as_json=as_json)

@@ -273,11 +273,7 @@ def test_what_a_group_asks_is_cancelled_by_an_order_of_the_stage_after_the_wait(
     allowed, _ = runs
     assert ("round-trip-gathered", "sqs:SendMessage", "round-trip") in allowed
     assert ("round-gather", "sqs:SendMessage", "round") not in allowed, "its group was asked without cancel_too"
-        "its group was asked without"
-    )
     assert ("cart-sum-up", "sqs:SendMessage", "cart") not in allowed, "what it cancels is no group"
-        "what it cancels is no group"
-    )
 
 
 def test_an_order_that_was_given_up_is_carried_out_by_the_function_of_dead_letters(
