@@ -92,7 +92,8 @@ def retry(
     stopped.
 
     The exit code is 0 where a letter or the request was sent, 1 where none was, 2 where the command cannot be run. With
-    --all it is 1 where some failed, the table or the queue was not read to its end, or you said no.
+    --all it is 1 where some failed, the table or the queue was not read to its end, or has items that this version
+    cannot read, or you said no, and 130 after Ctrl-C at the question.
     """
     check_choice(object_id, every=every)
     if file is not None and not again:

@@ -431,7 +431,9 @@ def test_a_run_whose_plan_is_gone_keeps_nobody_back() -> None:
             ExpressionAttributeNames={"#wait": "wait", "#plan": "plan"},
             ExpressionAttributeValues={":gone": {"M": {"bucket": {"S": "texts"}, "key": {"S": "gone"}}}},
         )
-        result = run(at, "cancel", "tests.waits:Carts", "--all", "--why", "sold out", "--yes", code=1)
+        command = ("cancel", "tests.waits:Carts", "--all", "--why", "sold out")
+        assert run(at, *command, "--yes", "--limit", "2", code=1).stdout == "2 CANCELLED, of 2 runs\n"
+        result = run(at, *command, "--yes", code=1)
         assert result.stdout == "2 CANCELLED, of 2 runs\n"
         assert "1 items are no runs that this version can read" in result.stderr
         assert "the plan of its wait cannot be read" in run(at, "show", "carts", "b", code=2).stderr
