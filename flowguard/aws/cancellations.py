@@ -185,8 +185,6 @@ def _goes_on(item: RunItem) -> bool:
 
 def _time_of(run: RunName, at: int, only: RequestId | RunName | None) -> int:
     """Return the time of the note. Who names the run means it, whatever the own clock says."""
-    if isinstance(only, str):
-        return run.requested_at
     return at if only is None else max(at, run.requested_at)
 
 
