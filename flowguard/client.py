@@ -223,7 +223,7 @@ class FlowClient:
         for its end get that. That message is under way, or comes when the worker's lease or the delay of a retry is
         over; a run that waits is ended at once, and answers to it are EXPIRED. A run that was asked for after this call
         is left alone, and so is one that ``on_failed`` undoes already. With ``only`` the run of every other request is,
-        too.
+        too, and that run is cancelled whatever this machine's clock says.
 
         ``why`` is the text of the error, for people. Raises :class:`flowguard.errors.RunTooBusy` for a run that moves
         on with each try, and :class:`SendFailed` where the message for a run that waits was not taken. The run is

@@ -128,12 +128,14 @@ class WaitFor(NamedTuple):
 class AskGroup(NamedTuple):
     """Requests to one flow, or to one party outside, each with its name. Made by ``step.group``.
 
-    ``to`` is a flow or a destination. The requests are read once, a shard at a time.
+    ``to`` is a flow or a destination. The requests are read once, a shard at a time. With ``cancel_too`` the flow's
+    runs are cancelled with this one.
     """
 
     to: Any
     requests: Iterable[tuple[str, Payload]]
     attributes: Mapping[str, Attribute] = {}
+    cancel_too: bool = False
 
 
 class WaitForGroup(NamedTuple):

@@ -27,7 +27,7 @@ from flowguard.protocol.outbox import Send
 from flowguard.recorded.awaitables import asked, asked_group, awaited_token
 from flowguard.recorded.read_answers import EndedGroup
 from flowguard.recorded.remembered import EarlyEffects, ForgottenMemory, Remembers, idempotency_key
-from flowguard.recorded.side_messages import SideMessages, Startable
+from flowguard.recorded.side_messages import Needless, SideMessages, Startable
 from flowguard.recorded.table_writes import (
     NOTHING_REFUSED,
     ReadsTables,
@@ -80,7 +80,7 @@ class Before(NamedTuple):
     group: EndedGroup | None = None
     reset_by: str | None = None
     """The last reset of the object."""
-    children: Callable[[str], Sequence[Send]] = lambda why: ()
+    children: Callable[[str], Needless] = lambda why: Needless((), 0)
     """Builds the requests, as cancelled, of the runs that were asked and have not answered."""
 
 
@@ -470,6 +470,9 @@ class Step(Generic[StateT]):
         Those count that were asked with ``cancel_too=True``; in other stages there are none. Each gets its request once
         more, as cancelled, after the commit: a run that has not begun never begins. ``why`` is the text of the error,
         for people.
+
+        After a group, one message goes to the flow's ``answers`` queue, where each of those without an answer gets its
+        request as cancelled. Who has answered is not known before: the number is of all that may have been asked.
         """
         return self._messages.cancel_children(self._children, why)
 
@@ -515,14 +518,16 @@ class Step(Generic[StateT]):
         requests: Iterable[tuple[str, Payload]],
         *,
         attributes: Mapping[str, Attribute | str] | None = None,
+        cancel_too: bool = False,
     ) -> AskGroup:
         """Ask another flow or a party outside up to 100,000 requests. Wait for them with ``Stage.when_group``.
 
         ``requests`` are pairs of a name and a payload, such as a generator makes: they are read once, when the handler
         has returned, and never held all at once. A party outside answers under the ``uniquerequestid`` of its message;
-        ``attributes`` are as in :meth:`send`.
+        ``attributes`` are as in :meth:`send`. With ``cancel_too`` the other flow's runs are cancelled with this one, as
+        those of :meth:`ask` are.
         """
-        return asked_group(to, requests, attributes or {})
+        return asked_group(to, requests, attributes or {}, cancel_too)
 
     def answers(self, kind: type[AnswerT]) -> Iterator[GroupAnswer[AnswerT]]:
         """Yield the group's requests with their answers of the type ``kind``, in the order in which they were asked.

@@ -88,7 +88,7 @@ class DynamoDBCancellations(NamedTuple):
             if item is None or not _goes_on(item) or not _is_meant(item, at, only):
                 return None
             run = run_that_goes_on(flow, object_id, item)
-            note = Cancellation(run.request_id, run.requested_at if isinstance(only, str) else at, why)
+            note = Cancellation(run.request_id, _time_of(run, at, only), why)
             if run.requested_at > note.at or (isinstance(only, RunName) and run != only):
                 return None
             if _is_noted(item, note):
@@ -179,6 +179,11 @@ def _of_a_wait(item: RunItem) -> dict[str, Any]:
 def _goes_on(item: RunItem) -> bool:
     """Answer whether the run goes on. One that has failed, and undoes what it did, is let to end."""
     return item.status not in ENDED and item.own_failure is None
+
+
+def _time_of(run: RunName, at: int, only: RequestId | RunName | None) -> int:
+    """Return the time of the note. Who names the run means it, whatever the own clock says."""
+    return at if only is None else max(at, run.requested_at)
 
 
 def _is_meant(item: RunItem, at: int, only: RequestId | RunName | None) -> bool:

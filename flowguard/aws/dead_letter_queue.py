@@ -7,7 +7,7 @@ can.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -107,12 +107,13 @@ class Reading:
     ) -> None:
         self._give_back()
 
-    def pages(self) -> Iterator[list[Letter]]:
-        """Yield up to ten letters at a time, each letter once.
+    def pages(self, most: int = MOST_ENTRIES, ready: Callable[[], None] = lambda: None) -> Iterator[list[Letter]]:
+        """Yield up to ten letters at a time, or ``most``, each letter once.
 
+        ``ready`` is called before each page is received: who has to wait does so while nobody's letters are hidden.
         Those of a FIFO group come only after the ones before are deleted.
         """
-        while received := self._receive():
+        while received := self._receive(most, ready):
             new = [message for message in received if message["MessageId"] not in self._seen]
             self._receipts.update({message["MessageId"]: message["ReceiptHandle"] for message in received})
             self._seen.update(message["MessageId"] for message in new)
@@ -137,11 +138,12 @@ class Reading:
                     del self._receipts[name]
         return failures
 
-    def _receive(self) -> Any:
+    def _receive(self, most: int, ready: Callable[[], None]) -> Any:
+        ready()
         with explained(f"queue {self.queue.name!r}"):
             return self._sqs.receive_message(
                 QueueUrl=self.queue.url,
-                MaxNumberOfMessages=MOST_ENTRIES,
+                MaxNumberOfMessages=most,
                 VisibilityTimeout=self._visibility,
                 WaitTimeSeconds=self._wait,
                 MessageAttributeNames=["All"],

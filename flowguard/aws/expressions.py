@@ -303,6 +303,10 @@ DROP_MEMBER: Final = "DELETE waiting :members"
 CAN_CLOSE: Final = "attribute_exists(pk)"
 CLOSE: Final = "SET closed = :yes"
 
+# of the copies of a message that cancels what a group has asked only one goes on: the first that has done its shards
+CAN_CANCEL_SHARD: Final = "attribute_exists(pk) AND (attribute_not_exists(cancelled_by) OR cancelled_by = :by)"
+CANCEL_SHARD: Final = "SET cancelled_by = :by"
+
 # -- keys of ``@once``: ``flowguard.protocol.entry`` decides the same in Python
 
 KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}

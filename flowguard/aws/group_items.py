@@ -249,6 +249,12 @@ class DynamoDBGroups(NamedTuple):
             for place, row in sorted(rows.items())
         ]
 
+    def cancelled(self, flow: str, key: str, shard: int, by: str) -> bool:
+        """Note that the message ``by`` has cancelled the requests from this shard on. False for a copy, or no shard."""
+        where = {**shard_key(flow, key, shard), **_SHARD}
+        values = {":by": {"S": message_name(by)}}
+        return self.calls.change(where, expressions.CANCEL_SHARD, expressions.CAN_CANCEL_SHARD, values)[0]
+
     # -- the calls
 
     def _shard(self, flow: str, key: str, member: Member) -> Shard | None:

@@ -10,7 +10,9 @@ The index is eventually consistent. Each item that it names is read, and says it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.batch_reads import KEYS_A_CALL
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 RUN_INDEX: Final = "runs-by-status"
 """The name of the index in templates."""
 
+SHORTEST_PAUSE: Final = 0.1  # s
+"""The longest pause before keys that DynamoDB left unprocessed are asked for once more. Each further one is longer."""
+
+LONGEST_PAUSE: Final = 10.0  # s
+
 INDEX_KEY: Final = ("status", "pk")
 """The partition key and the sort key of the index, both texts."""
 
@@ -31,11 +38,21 @@ INDEX_KEY: Final = ("status", "pk")
 class IndexedRuns:
     """Reads runs by a Query of the index, and a BatchGetItem for each hundred that it names."""
 
-    def __init__(self, client: DynamoDBClient, table: str, index: str, reader: RunReader) -> None:
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        index: str,
+        reader: RunReader,
+        pause: Callable[[float], None] = time.sleep,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
         self._client = client
         self._table = table
         self._index = index
         self._reader = reader
+        self._pause = pause
+        self._draw = draw
         self.way = f"index {index}"
 
     def pages(self, wanted: Wanted, after: str | None, most: int) -> Iterator[RunPage]:
@@ -45,21 +62,22 @@ class IndexedRuns:
         """
         status = status_of(wanted)
         call = self._call(wanted)
-        start = None if after is None else {**key_of(after, status), "status": {"S": status}}
+        start = None if after is None else {**key_of(after, status, *wanted.marks), "status": {"S": status}}
         while most > 0:
             call["Limit"] = min(KEYS_A_CALL, most)
             if start is not None:
                 call["ExclusiveStartKey"] = start
             answer: Any = self._client.query(**call)
             start = answer.get("LastEvaluatedKey")
-            yield self._page(answer, wanted, None if start is None else cursor_of(start["pk"]["S"], "run", status))
+            last = None if start is None else cursor_of(start["pk"]["S"], "run", status, *wanted.marks)
+            yield self._page(answer, wanted, last)
             if start is None:
                 return
             most -= len(answer["Items"])
 
     def place_of(self, flow: str, object_id: str, wanted: Wanted) -> str:
         """Return the place in the index behind the run of an object."""
-        return cursor_of(f"run#{flow}#{object_id}", "run", status_of(wanted))
+        return cursor_of(f"run#{flow}#{object_id}", "run", status_of(wanted), *wanted.marks)
 
     def _call(self, wanted: Wanted) -> dict[str, Any]:
         begin = "run#" if wanted.flow is None else f"run#{wanted.flow}#"
@@ -84,11 +102,14 @@ class IndexedRuns:
         items: list[Item] = []
         units = 0.0
         left: Any = {self._table: {"Keys": keys, "ProjectionExpression": PARTS, "ExpressionAttributeNames": NAMES}}
+        longest = SHORTEST_PAUSE
         while left and left[self._table]["Keys"]:
             answer: Any = self._client.batch_get_item(RequestItems=left, ReturnConsumedCapacity="TOTAL")
             items += answer["Responses"].get(self._table, [])
             units += sum(map(_units, answer.get("ConsumedCapacity", [])))
-            left = answer.get("UnprocessedKeys")
+            if left := answer.get("UnprocessedKeys"):
+                self._pause(longest * self._draw())
+                longest = min(2 * longest, LONGEST_PAUSE)
         return sorted(items, key=lambda item: places[item["pk"]["S"]]), units
 
 

@@ -36,7 +36,7 @@ class NoCursor(FlowguardError):
         self.text = text
 
     def __str__(self) -> str:
-        return f"{shown(self.text)} is no place of a list; copy the one that the list before has printed"
+        return f"{shown(self.text)} is no place of a list of this flow and these filters; copy what it has printed"
 
 
 class Wanted(NamedTuple):
@@ -45,6 +45,12 @@ class Wanted(NamedTuple):
     flow: str | None = None
     status: Status | None = None
     stage: str | None = None
+    mark: str | None = None
+    """What tells the whole selection from others. Its places have it, and no other place is taken."""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return () if self.mark is None else (self.mark,)
 
 
 class RunPage(NamedTuple):
@@ -76,7 +82,7 @@ class RunPages:
         Raises :class:`NoCursor`.
         """
         call: Any = _call(self._table, wanted)
-        start = None if after is None else key_of(after)
+        start = None if after is None else key_of(after, *wanted.marks)
         while most > 0:
             call["Limit"] = min(ITEMS_A_PAGE, most)
             if start is not None:
@@ -84,15 +90,15 @@ class RunPages:
             answer: Any = self._client.scan(**call)
             start = answer.get("LastEvaluatedKey")
             units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
-            last = None if start is None else cursor_of(start["pk"]["S"], start["sk"]["S"])
+            last = None if start is None else cursor_of(start["pk"]["S"], start["sk"]["S"], *wanted.marks)
             yield page_of(self._reader, answer["Items"], answer["ScannedCount"], units, last)
             if start is None:
                 return
             most -= answer["ScannedCount"]
 
-    def place_of(self, flow: str, object_id: str, _: Wanted) -> str:
+    def place_of(self, flow: str, object_id: str, wanted: Wanted) -> str:
         """Return the place in the table behind the run of an object, where a list goes on that stopped at it."""
-        return cursor_of(f"run#{flow}#{object_id}", "run")
+        return cursor_of(f"run#{flow}#{object_id}", "run", *wanted.marks)
 
 
 def place_of(seen: SeenRun) -> str:
@@ -113,7 +119,7 @@ def page_of(reader: RunReader, items: Iterable[Item], read: int, units: float, l
 
 
 def cursor_of(*parts: str) -> str:
-    """Return the text of a place. It has the key, and for an index the status."""
+    """Return the text of a place. It has the key, for an index the status, and what tells the selection from others."""
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
 
 

@@ -62,7 +62,8 @@ def callback(
 
     The exit code is 0 for RESUMED, RECORDED, DUPLICATE and EARLY, 1 for an answer that was not used or not sent, 2
     where the command cannot be run: a forged token, or an answer that the awaiting stage cannot read, too. With --all
-    it is 0 where all are answered or left, 1 where some failed, the table was not read to its end, or you said no.
+    it is 0 where all are answered or left, 1 where some failed, the table was not read to its end or has items that
+    this version cannot read, or you said no, and 130 after Ctrl-C at the question.
     """
     awaited, file = _check_arguments(awaited, file, name, every=every)
     if name is not None:

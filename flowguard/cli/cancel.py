@@ -25,7 +25,7 @@ from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
 from flowguard.errors import RunFailed, RunTooBusy
 from flowguard.flow import AnyFlow
-from flowguard.operate.bulk import CHANGED, FAILED, LEFT, End
+from flowguard.operate.bulk import FAILED, LEFT, End
 from flowguard.operate.cancel_run import can_be_cancelled, cancel_run
 from flowguard.wire.cancel_reason import reason
 from flowguard.wire.notification import to_json
@@ -52,7 +52,8 @@ def cancel(flow: str, object_id: str | None, *, why: str, every: bool, as_json: 
 
     The exit code is 0 where the run was cancelled, 1 where it was not, or where the message that ends it could not be
     sent, 2 where the command cannot be run. With --all it is 0 where all are cancelled or left, 1 where some failed,
-    the table was not read to its end, or you said no.
+    the table was not read to its end or has items that this version cannot read, or you said no. It is 130 after Ctrl-C
+    at the question.
     """
     check_choice(object_id, every=every)
     loaded = flow_class(flow)
@@ -91,7 +92,7 @@ def _cancel_many(flow: AnyFlow, why: str, options: Mapping[str, Any], *, as_json
     def act(seen: SeenRun) -> End:
         end = cancel_run(client, runs, flow, seen.object_id, why, command_time().clock.now(), seen)
         if not end.is_cancelled:
-            return End(LEFT, CHANGED)
+            return End(LEFT, end.now)
         return End("CANCELLED", end.now) if end.unsent is None else End(FAILED, end.unsent)
 
     return do_to_many("cancel", flow, can_be_cancelled, act, options, as_json=as_json)

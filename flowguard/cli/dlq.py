@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -14,10 +14,11 @@ from flowguard.aws.redriver import Redriver
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.cli.connection import CONNECTION, CannotRun, clients_of, reading_codecs, settings_of, with_options
 from flowguard.cli.letter_rows import NO_LETTER, Filters, Seconds, Telling, letter_line, show_letter, show_letters
-from flowguard.cli.many import SHOWN, counted, may_go_on, pace_of, paced
+from flowguard.cli.many import SHOWN, at_pace, counted, may_go_on, pace_of, paced
 from flowguard.cli.printing import complain, say
 from flowguard.clock import SystemClock
 from flowguard.errors import SettingsError
+from flowguard.operate.many_letters import paced_pages
 from flowguard.project.loading import NoSuchFlow, load_flows
 from flowguard.worker.dead_letters import Letter
 
@@ -70,7 +71,7 @@ def list_(*, limit: int | None, as_json: bool, payload: bool, **options: Any) ->
     """List the letters, 100 of them unless --limit says otherwise. Payloads are not shown unless asked for."""
     most = limit or LISTED
     with _reading(options) as reading:
-        letters = [letter for page in _pages(reading, Filters.of(options), (), most) for letter in page]
+        letters = [letter for page in _pages(reading.pages(), Filters.of(options), (), most) for letter in page]
     codecs = reading_codecs(options)
     show_letters(letters, SystemClock().now(), as_json=as_json, payload=payload, codecs=codecs)
     if letters and all(letter.kind == "raw" and letter.source_arn is None for letter in letters):
@@ -86,7 +87,9 @@ def list_(*, limit: int | None, as_json: bool, payload: bool, **options: Any) ->
 def show(*, message_id: str, limit: int | None, as_json: bool, payload: bool, **options: Any) -> None:
     """Show one letter. Its payload is shown only with --payload."""
     with _reading(options) as reading:
-        letters = [letter for page in _pages(reading, Filters.of(options), (message_id,), limit) for letter in page]
+        letters = [
+            letter for page in _pages(reading.pages(), Filters.of(options), (message_id,), limit) for letter in page
+        ]
     for letter in letters:
         show_letter(letter, SystemClock().now(), as_json=as_json, payload=payload, codecs=reading_codecs(options))
     sys.exit(FAILED if _missing((message_id,), letters) else 0)
@@ -141,15 +144,19 @@ def redrive(
             names=settings.at_aws,
         )
         try:
-            for page in _pages(reading, Filters.of(options), ids, limit):
+            pages = paced_pages(reading, pace)
+            for page in _pages(pages, Filters.of(options), ids, limit):
                 pace.wait(len(page))
                 telling.redriven(redriver.redrive(page))
                 done += page
         except KeyboardInterrupt:
             complain("interrupted; the same command goes on")
+            if not done:
+                complain("nothing was done")
             sys.exit(FAILED)
         finally:
-            telling.summary()
+            if done or sys.exception() is None:
+                telling.summary()
     sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.warnings) else 0)
 
 
@@ -163,7 +170,7 @@ def drop(*, ids: tuple[str, ...], every: bool, yes: bool, limit: int | None, as_
     _check_choice(ids, every)
     done: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
-        for page in _pages(reading, Filters.of(options), ids, limit):
+        for page in _pages(reading.pages(), Filters.of(options), ids, limit):
             telling.dropped(page, reading.delete(page) if yes else {}, really=yes)
             done += page
         telling.summary()
@@ -192,11 +199,13 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
         raise CannotRun(str(error)) from None
 
 
-def _pages(reading: Reading, filters: Filters, ids: tuple[str, ...], most: int | None) -> Iterator[list[Letter]]:
+def _pages(
+    found: Iterable[list[Letter]], filters: Filters, ids: tuple[str, ...], most: int | None
+) -> Iterator[list[Letter]]:
     """Yield the chosen letters, page by page. The queue is read no further than needed."""
     missing, left = set(ids), most
     now = SystemClock().now()
-    for page in reading.pages():
+    for page in found:
         letters = [
             letter for letter in page if (not ids or letter.message_id in missing) and filters.pass_(letter, now)
         ][:left]
@@ -214,7 +223,7 @@ def _ask(options: dict[str, Any], *, as_json: bool) -> None:
     Exits where the answer is no, and where none passes: nobody was asked about letters that come later.
     """
     with _reading(options) as reading:
-        page = next(_pages(reading, Filters.of(options), (), SHOWN), [])
+        page = next(_pages(reading.pages(), Filters.of(options), (), SHOWN), [])
         count = reading.queue.count
     if not page:
         say(NO_LETTER, err=as_json)
@@ -222,7 +231,7 @@ def _ask(options: dict[str, Any], *, as_json: bool) -> None:
     complain(f"of about {counted(count, 'letter')} in {options['queue']} these pass, and maybe more:")
     for letter in page:
         complain(f"  {letter_line(letter)}")
-    if not may_go_on("redrive all that pass?", options):
+    if not may_go_on(f"redrive all that pass?{at_pace(count, options)}", options):
         sys.exit(FAILED)
 
 

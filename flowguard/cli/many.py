@@ -24,15 +24,22 @@ from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_filters import FILTERS, selection_of
 from flowguard.cli.table_reading import INDEX, MOST_READ, TableReading, reading_errors
 from flowguard.flow import AnyFlow
-from flowguard.operate.bulk import FAILED, Bulk, Chooser, Chosen, End, Pace, chosen_of
+from flowguard.operate.bulk import FAILED, MOST_IN_A_ROW, Bulk, Chooser, Chosen, End, FailureStreak, Pace, chosen_of
 from flowguard.operate.moments import distance
 from flowguard.operate.run_facts import standing
 from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.notification import to_json
 
 NOT_ALL: Final = 1  # the exit code where something failed, was not looked at, or was not allowed
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C at the question, as of any program that a shell sees end by it."""
+
+_NOBODY: Final = "nobody answered, so nothing was done; say --yes where nobody can be asked"
+
 SHOWN: Final = 5
 """Runs of which the sample shows a line."""
+
+_MINUTE: Final = 60  # s
 
 PER_SECOND: Final = 20.0
 """Runs in a second, unless another number is given."""
@@ -45,6 +52,8 @@ _PACED: Final = (
 )  # fmt: skip
 _BOUNDS: Final = (
     click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after so many runs."),
+    click.option("--most-failures", metavar="N", type=click.IntRange(1), default=MOST_IN_A_ROW, show_default=True,
+                 help="Stop where so many runs in a row have failed."),
     click.option("--read", "most_read", metavar="N", type=click.IntRange(1), default=MOST_READ, show_default=True,
                  help="Look at so many items of the table."),
     click.option("--after", metavar="PLACE", help="Go on where this, or a list, has stopped: it printed the place."),
@@ -66,7 +75,19 @@ def check_choice(object_id: str | None, *, every: bool) -> None:
     if every is (object_id is not None):
         raise click.UsageError("name the OBJECT, or say --all" + (", not both" if every else ""))
     context = click.get_current_context()
-    names = {"status", "stage", "older_than", "quiet_for", "error", "tenant", "per_second", "yes", "limit", "index"}
+    names = {
+        "status",
+        "stage",
+        "older_than",
+        "quiet_for",
+        "error",
+        "tenant",
+        "per_second",
+        "yes",
+        "limit",
+        "index",
+        "most_failures",
+    }
     for option in context.command.params:
         given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
         if not every and given and option.name in names | {"most_read", "after"}:
@@ -78,14 +99,27 @@ def counted(number: int, what: str = "run") -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def at_pace(number: int, options: Mapping[str, Any]) -> str:
+    """Return how long so many take at the pace of the options. Empty where that is not worth a word."""
+    minutes = math.ceil(number / _per_second(options) / _MINUTE)
+    if minutes <= 1:
+        return ""
+    return f" It takes about {minutes:,} min at {options['per_second']:g} a second, which --per-second changes."
+
+
 def may_go_on(question: str, options: Mapping[str, Any]) -> bool:
     """Ask, unless --yes was given."""
     if options["yes"]:
         return True
+    if sys.stdin is None:  # it may have been closed
+        raise CannotRun(_NOBODY)
     try:
         agreed = click.confirm(question, err=True)
-    except click.Abort:
-        raise CannotRun("nobody answered, so nothing was done; say --yes where nobody can be asked") from None
+    except click.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            complain("nothing was done")
+            sys.exit(INTERRUPTED)
+        raise CannotRun(_NOBODY) from None
     if not agreed:
         complain("nothing was done")
     return agreed
@@ -93,16 +127,25 @@ def may_go_on(question: str, options: Mapping[str, Any]) -> bool:
 
 def pace_of(options: Mapping[str, Any]) -> Pace:
     """Return the pace that was asked for."""
-    if math.isnan(options["per_second"]):
-        raise click.UsageError("--per-second is no number")
     time = command_time()
-    return Pace(options["per_second"], time.clock, time.pause)
+    return Pace(_per_second(options), time.clock, time.pause)
+
+
+def _per_second(options: Mapping[str, Any]) -> float:
+    per_second: float = options["per_second"]
+    if math.isnan(per_second):
+        raise click.UsageError("--per-second is no number")
+    return per_second
 
 
 class Choice:
-    """The runs that were chosen. ``place`` is where the next part begins, None behind the last."""
+    """The runs that were chosen. ``place`` is where the next part begins, None behind the last.
+
+    ``is_short`` says that some were not looked at: the table has more, or items that this version cannot read.
+    """
 
     def __init__(self, flow: AnyFlow, fits: Callable[[SeenRun], bool], options: Mapping[str, Any]) -> None:
+        self._flow = flow.name
         self._limit = options["limit"]
         self._reading = TableReading(options)
         self._now = command_time().clock.now()
@@ -123,9 +166,10 @@ class Choice:
             if len(self.chosen) == self._limit:
                 self._reading.summary()
                 self.place = self.place_of(self.chosen[-1])
+                self.is_short = self._reading.unreadable > 0
                 return
         self.place = self._reading.last
-        self.is_short = self.place is not None
+        self.is_short = self.place is not None or self._reading.unreadable > 0
 
     def place_of(self, run: Chosen) -> str:
         """Return the place behind a run."""
@@ -135,6 +179,11 @@ class Choice:
         """Say where the next part begins, if there may be one."""
         if self.place is not None:
             complain(f"go on with --after {self.place}")
+
+    def question(self, verb: str, options: Mapping[str, Any]) -> str:
+        """Return the question whether that is to be done to all."""
+        number = len(self.chosen)
+        return f"{verb} {counted(number)} of {self._flow}?{at_pace(number, options)}"
 
     def show(self, verb: str) -> None:
         """Say how many there are, and show the first ones."""
@@ -162,11 +211,12 @@ def do_to_many(
     with reading_errors(options):
         choice = Choice(flow, fits, options)
         choice.show(verb)
-        if choice.chosen and not may_go_on(f"{verb} {counted(len(choice.chosen))} of {flow.name}?", options):
+        if choice.chosen and not may_go_on(choice.question(verb, options), options):
             return NOT_ALL
         with progress(len(choice.chosen)) as advance:
             tell = Telling(advance, as_json=as_json).tell
-            bulk = Bulk(act, choice.chooser, pace_of(options), tell, choice.place_of, options["after"])
+            streak = FailureStreak(options["most_failures"])
+            bulk = Bulk(act, choice.chooser, pace_of(options), tell, choice.place_of, options["after"], streak)
             is_done = _worked(bulk, choice, as_json=as_json)
     return 0 if is_done and not bulk.counts[FAILED] and not choice.is_short else NOT_ALL
 
@@ -184,8 +234,14 @@ def _worked(bulk: Bulk, choice: Choice, *, as_json: bool) -> bool:
         if is_done:
             choice.say_rest()
         else:
-            complain(f"go on with {'the same command' if bulk.place is None else f'--after {bulk.place}'}")
+            if bulk.streak.length:
+                complain(f"try those that have failed last once more with {_from_place(bulk.before_failures)}")
+            complain(f"go on with {_from_place(bulk.place)}")
     return is_done
+
+
+def _from_place(place: str | None) -> str:
+    return "the same command" if place is None else f"--after {place}"
 
 
 class Telling:
@@ -213,8 +269,11 @@ def report(counts: Mapping[str, int], chosen: int, *, as_json: bool) -> None:
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[], None]]:
     """Show on standard error how far it has come, where that is a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():  # it may have been closed
+        yield lambda: None
+        return
     out = Console(file=sys.stderr, highlight=False, emoji=False)
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=out, disable=not sys.stderr.isatty(), transient=True) as bar:
+    with Progress(*columns, console=out, transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda: bar.advance(task)

@@ -49,7 +49,8 @@ def reset(flow: str, object_id: str | None, *, every: bool, as_json: bool, **opt
 
     The exit code is 0 where something was reset, 1 where nothing was, or where the message that restarts the run could
     not be sent, 2 where the command cannot be run. With --all it is 0 where all are reset or left, 1 where some
-    failed, the table was not read to its end, or you said no.
+    failed, the table was not read to its end or has items that this version cannot read, or you said no, and 130 after
+    Ctrl-C at the question.
     """
     check_choice(object_id, every=every)
     loaded = flow_class(flow)

@@ -25,7 +25,7 @@ from flowguard.cli.connection import (
     settings_of,
 )
 from flowguard.cli.letter_rows import Telling as LetterTelling
-from flowguard.cli.many import Choice, Telling, check_choice, counted, for_many, may_go_on, pace_of, progress, report
+from flowguard.cli.many import Choice, Telling, check_choice, for_many, may_go_on, pace_of, progress, report
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.recordings import read_payload
 from flowguard.cli.run_lines import say_line
@@ -44,6 +44,11 @@ from flowguard.wire.signing import Signer
 from flowguard.worker.again import with_payload
 
 NOT_DONE: Final = 1  # the exit code where nothing was sent
+_ONE_AGAIN: Final = (
+    "--again is for one OBJECT: each begins work anew that was taken back on purpose, with a payload of its own, and "
+    "none can be stopped by a --limit once it goes on. Look with 'flowguard list --status failed --json', and give the "
+    "objects one by one"
+)
 NO_RUN: Final = "there is no run; is it the right table and region?"
 
 
@@ -87,13 +92,14 @@ def retry(
     stopped.
 
     The exit code is 0 where a letter or the request was sent, 1 where none was, 2 where the command cannot be run. With
-    --all it is 1 where some failed, the table or the queue was not read to its end, or you said no.
+    --all it is 1 where some failed, the table or the queue was not read to its end, or has items that this version
+    cannot read, or you said no, and 130 after Ctrl-C at the question.
     """
     check_choice(object_id, every=every)
     if file is not None and not again:
         raise click.UsageError("--from is for --again")
     if again and object_id is None:
-        raise click.UsageError("--again is for one OBJECT")
+        raise click.UsageError(_ONE_AGAIN)
     loaded = flow_class(flow)
     if object_id is None:
         sys.exit(_retry_many(loaded, queue, options, as_json=as_json))
@@ -144,10 +150,10 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
     if not choice.chosen:
         choice.say_rest()
         return 0 if not choice.is_short else NOT_DONE
-    if not may_go_on(f"retry {counted(len(choice.chosen))} of {flow.name}?", options):
+    if not may_go_on(choice.question("retry", options), options):
         return NOT_DONE
     counts: Counter[str] = Counter()
-    is_done, streak = False, FailureStreak()
+    is_done, streak = False, FailureStreak(options["most_failures"])
     with connection_errors(f"queue {name}"), progress(len(choice.chosen)) as advance:
         telling = Telling(advance, as_json=as_json)
         reading, redriver = _opened(flow, name, options)

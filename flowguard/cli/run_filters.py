@@ -20,7 +20,8 @@ FILTERS: Final = (
     click.option("--older-than", metavar="TIME", type=Seconds(), help="Only those requested longer ago: 90s, 15m, 1h."),
     click.option("--quiet-for", metavar="TIME", type=Seconds(), help="Only those that nobody worked on for so long."),
     click.option("--error", metavar="TEXT", help="Only those whose error has this type, or this in its text."),
-    click.option("--tenant", metavar="NAME", help="Only those that wait and are this tenant's work."),
+    click.option("--tenant", metavar="NAME", help="Only those that wait and are this tenant's work. "
+                 "The items of other runs do not say whose they are."),
 )  # fmt: skip
 
 

@@ -11,7 +11,15 @@ import click
 from flowguard.aws.indexed_runs import IndexedRuns
 from flowguard.aws.run_pages import NoCursor, RunPage, RunPages, Wanted
 from flowguard.aws.run_reader import RunReader, SeenRun
-from flowguard.cli.connection import CannotRun, check_id, clients_of, connection_errors, settings_of, with_options
+from flowguard.cli.connection import (
+    CannotRun,
+    check_id,
+    clients_of,
+    command_time,
+    connection_errors,
+    settings_of,
+    with_options,
+)
 from flowguard.cli.printing import complain
 
 LISTED: Final = 100
@@ -50,7 +58,8 @@ bounded_list: Final = with_options(*_LIMITS)
 class TableReading:
     """Reads the runs of a table, and prints the cost of reading to standard error.
 
-    ``last`` is the place behind what was read. None where the table has no more.
+    ``last`` is the place behind what was read. None where the table has no more. ``unreadable`` counts the items that
+    are no run of this version.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -60,10 +69,10 @@ class TableReading:
         self._pages = (
             RunPages(clients.dynamodb, settings.run_table, self.runs)
             if options.get("index") is None
-            else IndexedRuns(clients.dynamodb, settings.run_table, options["index"], self.runs)
+            else IndexedRuns(clients.dynamodb, settings.run_table, options["index"], self.runs, command_time().pause)
         )
         self._after, self._most = options["after"], options["most_read"]
-        self._read, self._units, self._unreadable = 0, 0.0, 0
+        self._read, self._units, self.unreadable = 0, 0.0, 0
         self.last: str | None = None
 
     def found(self, wanted: Wanted) -> Iterator[SeenRun]:
@@ -103,7 +112,7 @@ class TableReading:
         before = self._read
         self._read += page.read
         self._units += page.units
-        self._unreadable += page.unreadable
+        self.unreadable += page.unreadable
         if before // _PROGRESS != self._read // _PROGRESS:
             complain(f"{self._read:,} items read")
 
@@ -111,8 +120,8 @@ class TableReading:
         """Print how much was read and its cost."""
         units = f", {self._units:,.1f} read units" if self._units else ""
         complain(f"read {self._read:,} items of table {self._table} by {self._pages.way}{units}")
-        if self._unreadable:
-            complain(f"{self._unreadable:,} items are no runs that this version can read")
+        if self.unreadable:
+            complain(f"{self.unreadable:,} items are no runs that this version can read")
 
 
 @contextmanager

@@ -369,6 +369,8 @@ def _left_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
     for waiting in map(uses_of, flow.stages):
         if _goes_on_at(stage, waiting):
             yield from _entries(waiting.cancel_too)
+            if waiting.groups and waiting.cancel_too:  # what cancels the runs of a group is an order to the flow
+                yield flow.answers
     yield from _entries(uses.starts | uses.cancels)
     yield from (other.answers for other in sorted(uses.resets, key=lambda reset: reset.name))
     if uses.unknown_sends:

@@ -14,7 +14,7 @@ from flowguard.deploy.arns import rule_name
 from flowguard.deploy.needs import Deployment, QueueNeed, TopicNeed
 from flowguard.destinations import Bus
 from flowguard.project.declared import GivenItems, Keys, declared_items, modules_of_flows, read_items
-from flowguard.sim.table_keys import create_run_table, create_table
+from flowguard.sim.table_keys import add_run_index, create_run_table, create_table
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -67,11 +67,14 @@ class Provider:
         new: dict[str, Any] = {}
         for table in deployment.tables:
             if table.name in there:
+                if table.name == deployment.run_table:
+                    add_run_index(dynamodb, table.name)
                 continue
             if not table.key.names:
                 yield f"the table {table.name} is not made: its key is in no TABLES of a flow's module"
             elif table.name == deployment.run_table:
                 create_run_table(dynamodb, table.name)
+                add_run_index(dynamodb, table.name)
             else:
                 create_table(dynamodb, table.name, *table.key.names, types=table.key.types)
                 if table.ttl is not None:

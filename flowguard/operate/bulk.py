@@ -71,10 +71,16 @@ class Pace:
     """Spreads steps over time, so many in a second."""
 
     def __init__(self, per_second: float, clock: Clock, pause: Callable[[float], None]) -> None:
+        self._per_second = per_second
         self._every = _SECOND / per_second
         self._clock = clock
         self._pause = pause
         self._next = float(clock.now())
+
+    @property
+    def at_once(self) -> int:
+        """Return how many steps may be begun together: those of a second, and at least one."""
+        return max(1, int(self._per_second))
 
     def wait(self, steps: int = 1) -> None:
         """Wait until the steps may begin. Time that was not used is not made up for."""
@@ -85,15 +91,16 @@ class Pace:
 
 
 class FailureStreak:
-    """Counts runs that fail one after the other. Many of them have one cause, which is to be mended first."""
+    """Counts runs that fail one after the other. As many as ``most`` have one cause, which is to be mended first."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_IN_A_ROW) -> None:
         self.length = 0
+        self._most = most
 
     def add(self, end: End) -> None:
         """Count the end of a run. Raises :class:`Unusable` where too many in a row have failed."""
         self.length = self.length + 1 if end.word == FAILED else 0
-        if self.length >= MOST_IN_A_ROW:
+        if self.length >= self._most:
             raise Unusable(f"{self.length} runs in a row", f"the last one said: {end.why}", "mend that, and go on")
 
 
@@ -101,7 +108,8 @@ class FailureStreak:
 class Bulk:
     """Does the same to many runs in order and counts the outcomes.
 
-    ``place`` is where the same command goes on: behind the last run that was done, or left alone.
+    ``place`` is where the same command goes on: behind the last run that was done, has failed, or was left alone.
+    ``before_failures`` is the place in front of those that have failed just now, one after the other.
     """
 
     act: Callable[[SeenRun], End]
@@ -110,7 +118,11 @@ class Bulk:
     tell: Callable[[Chosen, End], None]
     place_of: Callable[[Chosen], str]
     place: str | None
+    streak: FailureStreak = field(default_factory=FailureStreak)
     counts: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.before_failures = self.place
 
     def work(self, chosen: Iterable[Chosen]) -> None:
         """Do it to each run in order. Each is read first, and left alone where it changed meanwhile.
@@ -118,15 +130,15 @@ class Bulk:
         Raises :class:`Unusable` for what no other run would be spared, such as credentials that have expired, and
         where many in a row fail.
         """
-        streak = FailureStreak()
         for run in chosen:
             self.pace.wait()
             end = self._end(run)
             self.counts[end.word] += 1
             self.tell(run, end)
-            streak.add(end)
-            if not streak.length:
-                self.place = self.place_of(run)
+            self.place = self.place_of(run)
+            if end.word != FAILED:
+                self.before_failures = self.place
+            self.streak.add(end)
 
     def _end(self, run: Chosen) -> End:
         try:

@@ -85,4 +85,5 @@ def _why_left(item: RunItem, now: int) -> str:
         return f"the run is {item.status.value}"
     if item.own_failure is not None:
         return "the run has failed, and is being taken back"
-    return f"request {item.request_id} was made after this command began: {standing(item, now)}"
+    made = "was made after this command began, or this machine's clock is behind"
+    return f"request {item.request_id} {made}: {standing(item, now)}"

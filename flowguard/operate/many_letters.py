@@ -8,6 +8,7 @@ from typing import Final
 from flowguard.aws.dead_letter_queue import Reading
 from flowguard.aws.redriver import Outcome, Redriver
 from flowguard.aws.run_reader import SeenRun
+from flowguard.aws.sender import MOST_ENTRIES
 from flowguard.flow import AnyFlow
 from flowguard.operate.attempts import may_be_parked
 from flowguard.operate.bulk import FAILED, LEFT, Chosen, End, Pace
@@ -30,6 +31,14 @@ def can_be_retried(flow: AnyFlow, now: int) -> Callable[[SeenRun], bool]:
     return fits
 
 
+def paced_pages(reading: Reading, pace: Pace) -> Iterator[list[Letter]]:
+    """Yield the letters of a queue, each page when its letters may be sent back.
+
+    Letters that are received and wait for their turn come into sight again, and another reader sends them too.
+    """
+    return reading.pages(min(MOST_ENTRIES, pace.at_once), lambda: pace.wait(0))
+
+
 class ManyLetters:
     """Sends back the letters of runs, one page of the queue after the other."""
 
@@ -43,7 +52,7 @@ class ManyLetters:
 
     def ends(self) -> Iterator[tuple[Chosen, End]]:
         """Yield the outcome for each letter, and LEFT for each run without one. Stop reading when all runs go on."""
-        for page in self._reading.pages():
+        for page in paced_pages(self._reading, self._pace):
             wanted = [(run, letter) for letter in page if (run := self._run_of(letter)) is not None]
             self._pace.wait(len(wanted))
             outcomes = self._redriver.redrive([letter for _, letter in wanted])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 
 from flowguard.aws.run_pages import Wanted
@@ -12,6 +14,9 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.startup.named_tuple import NamedTuple
 
 _SECOND = 1_000  # ms
+
+_MARK = 8
+"""Characters that tell the places of one selection from those of others."""
 
 
 class Selection(NamedTuple):
@@ -32,7 +37,8 @@ class Selection(NamedTuple):
     @property
     def wanted(self) -> Wanted:
         """Return the filters that DynamoDB itself can apply."""
-        return Wanted(self.flow, self.status, self.stage)
+        mark = hashlib.sha256(json.dumps(self).encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]
+        return Wanted(self.flow, self.status, self.stage, mark)
 
     def has(self, seen: SeenRun, runs: RunReader, now: int) -> bool:
         """Answer whether the run passes every filter at the time ``now``."""

@@ -15,6 +15,7 @@ from flowguard.errors import EnvelopeError
 from flowguard.failed import Failed
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.payload.encoding import encode_json
+from flowguard.protocol.group_cancel import CANCEL_GROUP, GroupCancelOrder
 from flowguard.protocol.groups import GROUP, Member
 from flowguard.protocol.waiting import DEADLINE, GivenAnswer, Use
 from flowguard.startup.late_pattern import late_pattern
@@ -108,7 +109,7 @@ class ResetOrder(NamedTuple):
         return self.address.statement
 
 
-RunOrder: TypeAlias = ArrivedAnswer | ArrivedDeadline | GroupOrder | CancelOrder | ResetOrder
+RunOrder: TypeAlias = ArrivedAnswer | ArrivedDeadline | GroupOrder | GroupCancelOrder | CancelOrder | ResetOrder
 """What is for a run and no stage's message. Its signature covers its statement."""
 
 
@@ -184,6 +185,10 @@ def _read_group(data: Mapping[str, Any], envelope: Envelope) -> GroupOrder:
     return GroupOrder(address, member)
 
 
+def _read_group_cancel(data: Mapping[str, Any], envelope: Envelope) -> GroupCancelOrder:
+    return GroupCancelOrder.parse(data[CANCEL_GROUP])
+
+
 def _read_answer(data: Mapping[str, Any], envelope: Envelope) -> ArrivedAnswer:
     address, use = AnswerAddress.parse(data[ANSWER]), _use(data.get(USE))
     if data.get(SEALED) is True:
@@ -199,6 +204,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any], Envelope], RunOrder]]]
     RESET: _read_reset,
     CANCEL: _read_cancel,
     GROUP: _read_group,
+    CANCEL_GROUP: _read_group_cancel,
     ANSWER: _read_answer,
     DEADLINE: _read_deadline,
 }

@@ -73,6 +73,8 @@ class WaitPlan(NamedTuple):
     looks: bool = False
     """The deadline's first message comes at once, and its look proves that the side messages were sent."""
     tenant: str | None = None
+    cancels_group: bool = False
+    """The runs that the group asks for are cancelled with the run."""
 
     @property
     def awaited(self) -> list[str]:
@@ -89,7 +91,9 @@ class WaitPlan(NamedTuple):
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
         group = None if self.group is None else self.group.as_json()
-        more = short_row([dict(self.children), group, self.trace, self.depth, self.looks, self.tenant])
+        rest = [self.trace, self.depth, self.looks, self.tenant, self.cancels_group]
+        rest = [self.trace, self.depth, self.looks, self.tenant, self.cancels_group]
+        more = short_row([dict(self.children), group, *rest])
         return json.dumps([*row, self.reply_to, self.answer_to, carried, *more], separators=(",", ":"))
 
     @classmethod
@@ -113,6 +117,7 @@ class WaitPlan(NamedTuple):
             depth=more[3] if more[3:] else 0,
             looks=bool(more[4:] and more[4]),
             tenant=more[5] if more[5:] else None,
+            cancels_group=bool(more[6:] and more[6]),
         )
 
 

@@ -30,25 +30,37 @@ def asked(
     if not isinstance(to, Destination | str):
         if not hasattr(to, "request"):
             raise RunFailed(f"{shown_text(to)} is no flow, nor a destination; nothing can be asked there")
-        if cancel_too and to.on_conflict is OnConflict.ATTACH:
-            why = "answers other requests with the same run (on_conflict=ATTACH), and they would be cancelled too"
-            raise RunFailed(f"{to.name} {why}; leave cancel_too out")
+        if cancel_too:
+            _check_cancellable(to)
         return AskFlow(to, payload, object_id, cancel_too)
     if cancel_too:
-        raise RunFailed(f"cancel_too is for another flow, and {shown_text(str(to))} is none; leave it out")
+        raise _no_flow(to)
     where = destination(to)
     if problem := form_problem(where):
         raise RunFailed(f"nothing can be asked there: {problem}")
     return Ask(where, encode(payload), attributes_of(attributes), group)
 
 
+def _check_cancellable(to: Startable) -> None:
+    if to.on_conflict is OnConflict.ATTACH:
+        why = "answers other requests with the same run (on_conflict=ATTACH), and they would be cancelled too"
+        raise RunFailed(f"{to.name} {why}; leave cancel_too out")
+
+
+def _no_flow(to: Destination | str) -> RunFailed:
+    return RunFailed(f"cancel_too is for another flow, and {shown_text(str(to))} is none; leave it out")
+
+
 def asked_group(
     to: Destination | str | Startable,
     requests: Iterable[tuple[str, Payload]],
     attributes: Mapping[str, Attribute | str],
+    cancel_too: bool = False,
 ) -> AskGroup:
     """Return the requests of a group. Raises :class:`RunFailed` where none can go. Reads none of them."""
     if isinstance(to, Destination | str):
+        if cancel_too:
+            raise _no_flow(to)
         where = destination(to)
         if problem := form_problem(where):
             raise RunFailed(f"nothing can be asked there: {problem}")
@@ -57,7 +69,9 @@ def asked_group(
         raise RunFailed(f"{shown_text(to)} is no flow, nor a destination; nothing can be asked there")
     if attributes:
         raise RunFailed(f"attributes are for parties outside, and {to.name} is a flow; leave them out")
-    return AskGroup(to, requests)
+    if cancel_too:
+        _check_cancellable(to)
+    return AskGroup(to, requests, cancel_too=cancel_too)
 
 
 def awaited_token(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, shown
@@ -54,6 +54,13 @@ class Startable(Protocol):
         reply_to: Destination | None = None,
         signed: bool = False,
     ) -> tuple[Message, Destination]: ...
+
+
+class Needless(NamedTuple):
+    """The messages that cancel runs which are needed no more, and how many runs these are at most."""
+
+    sends: Sequence[Send]
+    runs: int
 
 
 class SideMessages:
@@ -135,13 +142,13 @@ class SideMessages:
         }
         self._add(Send(Kind.SIDE, inbox, "{}", message_id, attributes, group=object_id))
 
-    def cancel_children(self, cancelled: Callable[[str], Sequence[Send]], why: str) -> int:
-        """Record the requests, as cancelled, of runs that are needed no more. Return how many are new."""
-        known = {send.id for send in self.recorded}
-        more = [send for send in cancelled(reason(why)) if send.id not in known]
+    def cancel_children(self, cancelled: Callable[[str], Needless], why: str) -> int:
+        """Record what cancels the runs that are needed no more. Return how many runs; none where it is done already."""
+        known, needless = {send.id for send in self.recorded}, cancelled(reason(why))
+        more = [send for send in needless.sends if send.id not in known]
         for send in more:
             self._add(send)
-        return len(more)
+        return needless.runs if more else 0
 
     def _add(self, send: Send) -> None:
         self.recorded.append(send.checked())

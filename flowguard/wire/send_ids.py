@@ -17,6 +17,8 @@ START       ``.start``             nothing: it is a request
 END         ``.end``               nothing: a request is answered once in each redrive
 DEADLINE    ``.deadline``          nothing: a hop has one wait
 CANCEL      ``.cancel0``           which of those it waits for
+CANCEL_ASK  ``.group.0.7.cancel``  which of its group's requests
+CANCEL_ON   ``.group.1.0.stop``    the shard at which the cancelling goes on
 GROUP       ``.group``             nothing: a hop has one group
 MEMBER      ``.group.0.7``         which of its requests
 GROUP_ON    ``.group.1.0.on``      the shard at which the asking goes on
@@ -56,6 +58,8 @@ class IdKind(Enum):
     END = "{hop}.end"
     DEADLINE = "{hop}.deadline"
     CANCEL = "{hop}.cancel{place}"
+    CANCEL_ASK = "{hop}.{place}.cancel"
+    CANCEL_ON = "{hop}.{place}.stop"
     GROUP = "{hop}.group"
     MEMBER = "{hop}.{place}"
     GROUP_ON = "{hop}.{place}.on"

@@ -196,7 +196,8 @@ class GroupPlanner(NamedTuple):
         if not plan.flow:
             address = planner.address(GROUP, admits=True)._replace(signature=None)
             rows = (AwaitingRow(id_of(IdKind.GROUP, m), address, outcome.stage, deadline + planner.keep_for),)
-        return sends, NewWait(planner.wait_plan(outcome, {})._replace(group=plan), 0, deadline, rows)
+        whole = planner.wait_plan(outcome, {})._replace(group=plan, cancels_group=outcome.group.cancel_too)
+        return sends, NewWait(whole, 0, deadline, rows)
 
     # -- what may be wrong
 

@@ -92,7 +92,7 @@ class HandlePhase:
                 debugs=services.debug_sampled and is_sampled(message.trace),
                 group=self._ended_group(arrival, claim),
                 reset_by=claim.item.reset_by,
-                children=lambda why: children_cancelled(message, claim.item, why, services.signer),
+                children=lambda why: children_cancelled(arrival.flow, message, claim.item, why, services.signer),
             ),
         )
         with self._emitter.span(Phase.HANDLE, message):

@@ -26,7 +26,7 @@ def planner_of(services: Services, arrival: Arrival, claim: Claim) -> Planner:
         moment=moment,
         signer=services.signer,
         failed_hop=claim.item.own_failure,
-        cancelled=cancelled_requests(m, claim.item, services.signer),
+        cancelled=cancelled_requests(arrival.flow, m, claim.item, services.signer),
         asked=None if noted is None else Caller.from_text(noted),
         lives_until=0 if before is None else before.ttl * 1_000,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from flowguard.flow import AnyFlow
+from flowguard.protocol.group_cancel import GroupCancelOrder
 from flowguard.protocol.run_orders import (
     ArrivedAnswer,
     ArrivedDeadline,
@@ -18,6 +19,7 @@ from flowguard.worker.cancelling import Canceller
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.group_asks import GroupAsks
+from flowguard.worker.group_cancels import GroupCancels
 from flowguard.worker.ports import Services
 from flowguard.worker.record_sources import NamedQueues
 from flowguard.worker.resets import Resetter
@@ -35,6 +37,7 @@ class Orders:
         self._resetter = Resetter(services)
         self._canceller = Canceller(services)
         self._group_asks = GroupAsks(services, emitter)
+        self._group_cancels = GroupCancels(services, emitter)
 
     def ending(self, envelope: Envelope, flow: AnyFlow, order: RunOrder) -> Ending:
         """Carry it out, and return the ending of its record.
@@ -47,6 +50,8 @@ class Orders:
                 return self._settler.ending(envelope, flow, order)
             case GroupOrder():
                 return self._group_asks.ending(envelope, flow, order)
+            case GroupCancelOrder():
+                return self._group_cancels.ending(envelope, flow, order)
             case CancelOrder():
                 return self._canceller.ending(envelope, flow, order)
             case ResetOrder():

@@ -51,23 +51,21 @@ class Groups(Protocol):
 
     def save(self, shard: NewShard) -> None:
         """Write a shard and its requests, before the commit of their hop. Raises where some are not written."""
-        ...
 
     def run(self, address: AnswerAddress) -> RunItem | None:
         """Read the run item with the plan of its wait, consistently."""
-        ...
 
     def requests(self, flow: str, key: str, shard: int) -> Sequence[GroupRequest]:
         """Read the requests of a shard, in order."""
-        ...
 
     def asked(self, address: AnswerAddress, key: str, start: int, end: int, by: str) -> bool:
         """Note that ``by`` has asked these shards. False for a copy, and where the run does not wait any more."""
-        ...
 
     def answers(self, flow: str, key: str, shard: int) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
         """Read the requests of a shard with their answers, and let it take no more. Its run has gone on."""
-        ...
+
+    def cancelled(self, flow: str, key: str, shard: int, by: str) -> bool:
+        """Note that ``by`` has cancelled the requests from this shard on. False for a copy, and without a shard."""
 
 
 class Waits(Protocol):

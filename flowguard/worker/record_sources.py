@@ -13,6 +13,7 @@ from typing import Final, assert_never
 from flowguard.destinations import Destination, Queue
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import is_foreign
+from flowguard.protocol.group_cancel import GroupCancelOrder
 from flowguard.protocol.run_orders import (
     ArrivedAnswer,
     ArrivedDeadline,
@@ -57,7 +58,7 @@ class RecordKind(Enum):
                 return cls.ANSWER
             case ArrivedDeadline():
                 return cls.DEADLINE
-            case GroupOrder():
+            case GroupOrder() | GroupCancelOrder():
                 return cls.GROUP
             case CancelOrder():
                 return cls.CANCEL

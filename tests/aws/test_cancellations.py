@@ -12,7 +12,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import number
 from flowguard.aws.services import aws_store
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.protocol.run import RunItem
+from flowguard.protocol.run import Cancellation, RunItem, RunName
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.worker.restart import restart_id
@@ -182,3 +182,22 @@ def test_the_run_of_one_request_alone_is_cancelled_also_where_it_was_reset(clien
     assert item.cancellation is not None
     own = restart_id("flow", ObjectId("object"), item)
     assert own == (item.cancellation.request_id, item.cancellation.at), "as late as that is asked for"
+
+
+@pytest.mark.parametrize("behind", [-5_000, 0, 5_000])
+def test_who_names_a_run_cancels_it_whatever_the_own_clock_says(clients: Clients, behind: int) -> None:
+    """Without a name, a run that was asked for later is another one, which nobody has meant."""
+    meet(clients, FOUND["a worker"])
+    store: DynamoDBCancellations = aws_store(Settings(), clients).cancellations
+    at = int(FOUND["a worker"]["requested_at"]["N"]) - behind
+    run = RunName(RequestId(STORED[1]), at + behind)
+    other = run._replace(requested_at=run.requested_at + 1)
+    assert store.cancel("flow", ObjectId("object"), at, "a mistake", NOW, other) is None
+    assert (store.cancel("flow", ObjectId("object"), at, "a mistake", NOW) is None) is (behind > 0)
+    meet(clients, FOUND["a worker"])
+    item = store.cancel("flow", ObjectId("object"), at, "a mistake", NOW, run)
+    assert item is not None
+    assert (item.cancelled_because, item.cancellation) == (
+        "a mistake",
+        Cancellation(RequestId(STORED[1]), max(at, run.requested_at), "a mistake"),
+    )

@@ -165,3 +165,39 @@ def test_units_are_asked_for_and_added(pages: IndexedRuns) -> None:
     with intercept(uncounted):
         [page] = pages.pages(RUNNING, None, 100)
     assert page.units == 0.0
+
+
+def test_keys_that_are_left_unprocessed_are_asked_for_after_a_pause_that_grows(clients: Clients) -> None:
+    create_indexed(clients)
+    for place in range(3):
+        put(clients, "orders", f"o{place}", "RUNNING")
+    pauses: list[float] = []
+    runs = RunReader.of(Settings(), clients)
+    pages = IndexedRuns(clients.dynamodb, TABLE, RUN_INDEX, runs, pauses.append, lambda: 0.5)
+    asked: list[int] = []
+
+    def one_at_a_time(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "BatchGetItem":
+            return proceed()
+        about: Any = call.params["RequestItems"]
+        keys = about[TABLE]["Keys"]
+        asked.append(len(keys))
+        if len(asked) < 10:
+            return {"Responses": {}, "UnprocessedKeys": about}
+        return proceed()
+
+    with intercept(one_at_a_time):
+        [page] = pages.pages(RUNNING, None, 100)
+    assert [seen.object_id for seen in page.runs] == ["o0", "o1", "o2"]
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0], "at random, of a bound that doubles up to 10 s"
+
+
+def test_a_place_of_another_selection_is_refused(pages: IndexedRuns) -> None:
+    ours = RUNNING._replace(mark="ours")
+    place = pages.place_of("orders", "o1", ours)
+    assert [seen.object_id for page in pages.pages(ours, place, 100) for seen in page.runs] == ["o2", "o3", "o4"]
+    [first, *_] = pages.pages(ours, None, 1)
+    assert first.last == pages.place_of("orders", "o0", ours)
+    for wanted in (RUNNING, RUNNING._replace(mark="others")):
+        with pytest.raises(NoCursor):
+            list(pages.pages(wanted, place, 100))

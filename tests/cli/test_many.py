@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
@@ -111,6 +113,74 @@ def test_where_nobody_answers_nothing_is_done(at: Scene) -> None:
     begin(at, "a")
     assert "say --yes where nobody can be asked" in cancel(at, answer="", code=2).stderr
     assert cancelled(at, "a") == [False]
+
+
+def test_ctrl_c_at_the_question_says_that_nothing_was_done(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stops(*_: object, **__: object) -> bool:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise click.Abort from None  # as click does
+
+    begin(at, "a")
+    monkeypatch.setattr("click.confirm", stops)
+    result = cancel(at, answer="", code=130)
+    assert result.stderr.splitlines()[-1] == "nothing was done"
+    assert "nobody answered" not in result.stderr
+    assert cancelled(at, "a") == [False]
+
+
+@pytest.mark.parametrize(
+    ("streams", "yes", "code"),
+    [
+        (("stdin",), (), 2),
+        (("stdin",), ("--yes",), 0),
+        (("stdout",), ("--yes",), 0),
+        (("stderr",), ("--yes",), 0),
+        (("stdin", "stdout", "stderr"), (), 2),
+        (("stdin", "stdout", "stderr"), ("--yes",), 0),
+    ],
+)
+@pytest.mark.parametrize("command", [("cancel", ORDERS, "--why", "sold out"), ("retry", ORDERS, "--wait", "0")])
+def test_streams_may_have_been_closed(
+    at: Scene, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], streams: tuple[str, ...],
+    yes: tuple[str, ...], code: int,
+) -> None:  # fmt: skip
+    if command[0] == "cancel":
+        begin(at, "a")
+    else:
+        at.script.pricing = decline
+        begin(at, "a")
+    time = CommandTime(at.clock, lambda seconds: at.clock.advance(seconds=seconds))
+    for name in streams:
+        monkeypatch.setattr(sys, name, None)
+    with pytest.raises(SystemExit) as ended:
+        main.main([*command, "--all", *yes], obj=time)
+    monkeypatch.undo()
+    assert ended.value.code == code
+
+
+def test_letters_may_go_back_where_streams_are_closed(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    at.script.pricing = decline
+    begin(at, "a")
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    with pytest.raises(SystemExit) as ended:
+        main(["dlq", "redrive", "dead", "--all", "--yes", "--wait", "0"])
+    monkeypatch.undo()
+    assert ended.value.code == 0
+    assert at.sent("dead") == []
+
+
+def test_the_question_says_how_long_it_takes_where_that_is_minutes(at: Scene) -> None:
+    begin(at, *"abcdefg")
+    slow = cancel(at, "--per-second", "0.1", answer="n\n", code=1).stderr
+    assert "cancel 7 runs of orders? It takes about 2 min at 0.1 a second, which --per-second changes. [y/N]: n" in slow
+    assert "It takes" not in cancel(at, "--per-second", "1", answer="n\n", code=1).stderr
+
+
+def test_a_hundred_thousand_at_the_pace_that_is_given(at: Scene) -> None:
+    assert many.at_pace(100_000, {"per_second": many.PER_SECOND}).startswith(" It takes about 84 min at 20 a second")
 
 
 def test_without_a_run_nobody_is_asked(at: Scene) -> None:
@@ -219,6 +289,57 @@ def test_credentials_that_expire_end_it_and_it_goes_on_there(at: Scene) -> None:
     assert cancelled(at, *"abc") == [True] * 3
 
 
+def test_ten_that_fail_for_good_are_passed_by_the_place_and_can_be_tried_again(at: Scene) -> None:
+    names = [f"o{number:02}" for number in range(12)]
+    begin(at, *names)
+    with failing(lambda name: refused("InternalServerError") if name < "o10" else None):
+        result = cancel(at, code=2)
+        assert result.stdout == "10 FAILED, of 12 runs\n"
+        [again] = [line for line in result.stderr.splitlines() if line.startswith("try those")]
+        assert again == "try those that have failed last once more with the same command"
+        assert cancel(at, "--after", place_in(result)).stdout == "2 CANCELLED, of 2 runs\n"
+        both = cancel(at, "--most-failures", "11", code=1)
+        assert both.stdout == "10 FAILED, of 10 runs\n"
+    assert cancel(at).stdout == "10 CANCELLED, of 10 runs\n"
+
+
+def test_behind_one_that_was_done_those_that_fail_have_a_place(at: Scene) -> None:
+    begin(at, *"abcd")
+    with failing(lambda name: refused("InternalServerError") if name > "a" else None):
+        result = cancel(at, "--most-failures", "2", code=2)
+    [again] = [line.rpartition(" ")[2] for line in result.stderr.splitlines() if line.startswith("try those")]
+    assert cancel(at, "--after", place_in(result), "--limit", "1").stdout == "1 CANCELLED, of 1 run\n"
+    assert cancelled(at, *"abcd") == [True, False, False, True]
+    assert cancel(at, "--after", again).stdout == "2 CANCELLED, of 2 runs\n"
+
+
+def test_a_place_is_for_the_same_flow_and_filters_alone(at: Scene) -> None:
+    begin(at, *"abc")
+    place = place_in(cancel(at, "--limit", "1", "--stage", "price-order"))
+    for other in ((), ("--stage", "close-order"), ("--stage", "price-order", "--older-than", "1s")):
+        assert (
+            "is no place of a list of this flow and these filters"
+            in cancel(at, *other, "--after", place, code=2).stderr
+        )
+    reset = ("reset", "tests.scene:Orders", "--all", "--yes", "--after", place)
+    assert run(at, *reset, "--stage", "price-order", code=2).stderr
+    assert cancel(at, "--stage", "price-order", "--after", place).stdout == "2 CANCELLED, of 2 runs\n"
+
+
+def test_the_place_of_a_list_of_the_same_runs_is_taken(at: Scene) -> None:
+    begin(at, *"abc")
+    listed = run(at, "list", "--flow", "orders", "--limit", "2").stderr
+    [place] = [line.rpartition(" ")[2] for line in listed.splitlines() if "go on with" in line]
+    assert cancel(at, "--after", place).stdout == "1 CANCELLED, of 1 run\n"
+
+
+def test_an_operators_clock_that_is_behind_keeps_no_run(at: Scene) -> None:
+    begin(at, "a")
+    at.clock.advance(ms=-10_000)
+    assert cancel(at).stdout == "1 CANCELLED, of 1 run\n"
+    assert cancelled(at, "a") == [True]
+
+
 def test_ctrl_c_ends_it_and_it_goes_on_there(at: Scene) -> None:
     begin(at, *"abc")
     with failing(lambda name: KeyboardInterrupt() if name == "b" else None):
@@ -274,7 +395,9 @@ def test_a_newer_run_that_takes_the_object_between_the_look_and_the_write_is_lef
 
     reads: list[str] = []
     with intercept(moving):
-        assert cancel(at).stdout == "1 LEFT, of 1 run\n"
+        result = cancel(at, "--json")
+    [row] = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (row["end"], row["why"][:19]) == ("LEFT", "request later was m")
     assert cancelled(at, "a") == [False]
 
 
@@ -308,7 +431,9 @@ def test_a_run_whose_plan_is_gone_keeps_nobody_back() -> None:
             ExpressionAttributeNames={"#wait": "wait", "#plan": "plan"},
             ExpressionAttributeValues={":gone": {"M": {"bucket": {"S": "texts"}, "key": {"S": "gone"}}}},
         )
-        result = run(at, "cancel", "tests.waits:Carts", "--all", "--why", "sold out", "--yes")
+        command = ("cancel", "tests.waits:Carts", "--all", "--why", "sold out")
+        assert run(at, *command, "--yes", "--limit", "2", code=1).stdout == "2 CANCELLED, of 2 runs\n"
+        result = run(at, *command, "--yes", code=1)
         assert result.stdout == "2 CANCELLED, of 2 runs\n"
         assert "1 items are no runs that this version can read" in result.stderr
         assert "the plan of its wait cannot be read" in run(at, "show", "carts", "b", code=2).stderr

@@ -134,6 +134,29 @@ class Round(Flow, name="round", object_id="order_id", callbacks=(Callback("parce
     stages = (Spread, Gather)
 
 
+class Gathered(Stage[GroupEnd], name="gathered", inbox="gathered"):
+    def handle(self, end: GroupEnd, step: Step) -> Outcome:
+        return Done()
+
+
+class Rest(Stage[Order], name="rest", inbox="to-rest"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Done()
+
+
+class Stop(Flow, name="round-stop", object_id="order_id"):
+    stages = (Rest,)
+
+
+class Visit(Stage[Order], name="visit", inbox="to-visit", then="gathered"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Gathered.when_group(step.group(Stop, [("one", order)], cancel_too=True), within=WITHIN)
+
+
+class Tour(Flow, name="round-trip", object_id="order_id"):
+    stages = (Visit, Gathered)
+
+
 # -- items that are changed by what they are
 
 
@@ -167,6 +190,9 @@ count = lambda_handler(Counting)
 spread = lambda_handler(Round, Spread)
 gather = lambda_handler(Round, Gather)
 packed = callback_handler(Round)
+visit = lambda_handler(Tour, Visit)
+rest = lambda_handler(Stop)
+gathered = lambda_handler(Tour, Gathered)
 killed = dlq_handler(Cart, Price)
 killed_round = dlq_handler(Round)
 killed_counting = dlq_handler(Counting)
@@ -239,6 +265,15 @@ def test_a_run_that_was_asked_is_cancelled_by_the_stage_after_the_wait(runs: tup
         ("cart-sum-up", "sqs:SendMessage", "to-describe"),
     }
     assert not of_others & allowed
+
+
+def test_what_a_group_asks_is_cancelled_by_an_order_of_the_stage_after_the_wait(
+    runs: tuple[set[Made], set[Made]],
+) -> None:
+    allowed, _ = runs
+    assert ("round-trip-gathered", "sqs:SendMessage", "round-trip") in allowed
+    assert ("round-gather", "sqs:SendMessage", "round") not in allowed, "its group was asked without cancel_too"
+    assert ("cart-sum-up", "sqs:SendMessage", "cart") not in allowed, "what it cancels is no group"
 
 
 def test_an_order_that_was_given_up_is_carried_out_by_the_function_of_dead_letters(

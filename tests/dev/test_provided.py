@@ -16,6 +16,7 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.dev.provided import Provider
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.table_keys import create_run_table
 from flows.page_cache.flow import ITEMS
 from tests.deploy.everything import NEWS, PAID, PLACED
 
@@ -130,3 +131,17 @@ def test_a_table_of_keys_expires_by_its_own_attribute(aws: EmbeddedAWS) -> None:
     for table, attribute in (("flowguard", "ttl"), ("idempotency", "expiration"), ("refunds", "expires_at")):
         ttl = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
         assert ttl == {"AttributeName": attribute, "TimeToLiveStatus": "ENABLED"}
+
+
+def test_the_runs_have_the_index_by_which_lists_find_them(aws: EmbeddedAWS) -> None:
+    """A table that an older state has brought back gets it too."""
+    deployment, dynamodb = deployment_of("flows.orders.handlers"), aws.client("dynamodb")
+    create_run_table(dynamodb, deployment.run_table)
+    provided(deployment)
+    provided(deployment)
+    [index] = dynamodb.describe_table(TableName=deployment.run_table)["Table"]["GlobalSecondaryIndexes"]
+    keys = [part["AttributeName"] for part in index["KeySchema"]]
+    assert (index["IndexName"], keys) == ("runs-by-status", ["status", "pk"])
+    others = {table.name for table in deployment.tables} - {deployment.run_table}
+    tables = [dynamodb.describe_table(TableName=name)["Table"] for name in others]
+    assert not any(table.get("GlobalSecondaryIndexes") for table in tables)

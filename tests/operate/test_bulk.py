@@ -11,9 +11,21 @@ from flowguard.aws.clients import NoRegion
 from flowguard.aws.dead_letter_queue import Unusable, explained, spares_none
 from flowguard.aws.run_pages import cursor_of
 from flowguard.aws.run_reader import RunReader, SeenRun
-from flowguard.clock import ManualClock
+from flowguard.clock import ManualClock, no_pause
 from flowguard.errors import RunTooBusy, SendFailed
-from flowguard.operate.bulk import CHANGED, FAILED, LEFT, MOST_IN_A_ROW, Bulk, Chooser, Chosen, End, Pace, chosen_of
+from flowguard.operate.bulk import (
+    CHANGED,
+    FAILED,
+    LEFT,
+    MOST_IN_A_ROW,
+    Bulk,
+    Chooser,
+    Chosen,
+    End,
+    FailureStreak,
+    Pace,
+    chosen_of,
+)
 from flowguard.operate.selection import Selection
 from flowguard.settings import Settings
 from tests.aws.engines import same_clients
@@ -168,11 +180,26 @@ def test_one_that_fails_is_told_and_the_others_are_done(at: Scene, error: Except
     assert (work.bulk.counts, work.bulk.place) == ({"DONE": 2, "FAILED": 1}, place("c"))
 
 
-def test_behind_one_that_failed_last_it_does_not_go_on(at: Scene) -> None:
-    work = Work(at, "a", "b")
-    work.failing["b"] = refused("InternalServerError")
+def test_it_goes_on_behind_those_that_have_failed_and_knows_the_place_before_them(at: Scene) -> None:
+    work = Work(at, *"abc", place_before="there")
+    assert work.bulk.before_failures == "there"
+    work.failing = {name: refused("InternalServerError") for name in "bc"}
     work.bulk.work(work.chosen)
-    assert work.bulk.place == place("a")
+    assert (work.bulk.place, work.bulk.before_failures, work.bulk.streak.length) == (place("c"), place("a"), 2)
+
+
+def test_as_many_in_a_row_as_are_asked_for_end_it(at: Scene) -> None:
+    work = Work(at, *"abcd")
+    work.bulk.streak = FailureStreak(2)
+    work.failing = {name: refused("InternalServerError") for name in "abcd"}
+    with pytest.raises(Unusable, match="2 runs in a row"):
+        work.bulk.work(work.chosen)
+    assert work.bulk.place == place("b")
+
+
+@pytest.mark.parametrize(("per_second", "at_once"), [(0.01, 1), (1, 1), (2.9, 2), (20, 20)])
+def test_as_many_steps_begin_at_once_as_a_second_has(per_second: float, at_once: int) -> None:
+    assert Pace(per_second, ManualClock(), no_pause).at_once == at_once
 
 
 def test_what_nobody_expects_is_raised(at: Scene) -> None:
@@ -198,7 +225,8 @@ def test_many_in_a_row_have_one_cause_and_end_it(at: Scene) -> None:
     with pytest.raises(Unusable, match="10 runs in a row: the last one said: orders of o20: InternalServerError"):
         work.bulk.work(work.chosen)
     assert work.done == [names[0], others[-1]]
-    assert work.bulk.place == place(others[-1])
+    assert work.bulk.place == place(names[-1])
+    assert work.bulk.before_failures == place(others[-1])
     assert work.told[-1] == (names[-1], FAILED)
     assert work.bulk.counts[FAILED] == 2 * MOST_IN_A_ROW - 1
 

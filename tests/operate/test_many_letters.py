@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -36,9 +36,12 @@ class Queue:
     def __init__(self, *pages: Sequence[Letter]) -> None:
         self.left = list(pages)
         self.redriven: list[int] = []
+        self.most = 0
 
-    def pages(self) -> Iterator[Sequence[Letter]]:
+    def pages(self, most: int, ready: Callable[[], None]) -> Iterator[Sequence[Letter]]:
+        self.most = most
         while self.left:
+            ready()
             yield self.left.pop(0)
 
     def redrive(self, letters: Sequence[Any]) -> list[Outcome]:
@@ -62,6 +65,26 @@ def test_each_letter_of_the_runs_has_its_end_and_no_other_is_touched() -> None:
     queue = Queue([*others, letter("a")], others, [letter("b")])
     assert ends(queue, A, B) == [("a", "REDRIVEN"), ("b", "REDRIVEN")]
     assert queue.redriven == [1, 0, 1]
+
+
+def test_it_waits_before_letters_are_received_and_never_while_they_are_hidden() -> None:
+    """A letter that waits longer than its queue hides it comes into sight, and another operator sends it too."""
+    clock, waited = ManualClock(), list[tuple[int, float]]()
+    queue = Queue([letter("a")], [letter("b")])
+
+    def pause(seconds: float) -> None:
+        waited.append((len(queue.left), seconds))
+        clock.advance(seconds=seconds)
+
+    letters = ManyLetters((A, B), cast(Reading, queue), cast(Redriver, queue), Pace(0.001, clock, pause))
+    assert len(list(letters.ends())) == 2
+    assert (queue.most, waited) == (1, [(1, 1_000.0)]), "the second page was not received yet"
+
+
+def test_a_quick_pace_takes_ten_letters_at_once() -> None:
+    queue = Queue([letter("a")])
+    list(ManyLetters((A,), cast(Reading, queue), cast(Redriver, queue), Pace(50, ManualClock(), no_pause)).ends())
+    assert queue.most == 10
 
 
 def test_a_run_without_a_letter_is_left() -> None:

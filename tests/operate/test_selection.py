@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,17 @@ def test_without_a_filter_each_run_passes(at: Scene) -> None:
 )
 def test_a_run_is_of_a_flow_a_status_and_a_stage(at: Scene, name: str, good: object, bad: object) -> None:
     assert [passes(at, **{name: value}) for value in (good, bad)] == [True, False]  # type: ignore[arg-type]
-    assert Selection(**{name: good}).wanted == Wanted(**{name: good})  # type: ignore[arg-type]
+    assert Selection(**{name: good}).wanted._replace(mark=None) == Wanted(**{name: good})  # type: ignore[arg-type]
+
+
+def test_each_selection_has_a_mark_of_its_own() -> None:
+    every: dict[str, Any] = {
+        "flow": "orders", "status": Status.FAILED, "stage": "x", "older_than": 5, "quiet_for": 6, "error": "y",
+        "tenant": "z",
+    }  # fmt: skip
+    selections = [Selection(), *(Selection(**{name: value}) for name, value in every.items()), Selection(**every)]
+    assert len({selection.wanted.mark for selection in selections}) == len(every) + 2
+    assert Selection(**every).wanted == Selection(**every).wanted
 
 
 def test_a_run_is_older_than_a_time(at: Scene) -> None:

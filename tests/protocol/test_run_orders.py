@@ -11,7 +11,8 @@ import pytest
 from flowguard.clock import ManualClock
 from flowguard.errors import EnvelopeError
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.protocol.groups import Member
+from flowguard.protocol.group_cancel import GroupCancelOrder
+from flowguard.protocol.groups import GroupPlan, Member
 from flowguard.protocol.run_orders import (
     ANSWER,
     CANCEL,
@@ -66,6 +67,11 @@ def resetting(signer: Signer = UNSIGNED) -> dict[str, Attribute]:
     return reset_attributes("orders", ObjectId("o1"), "r-1", AT, signer)
 
 
+OF_GROUP = GroupCancelOrder(
+    address("group.2.5"), Member(2, 5), GroupPlan("g-1", 300, "sqs:x", AT, "f", "s", 2), 3, "late", 4
+)
+
+
 # -- reading
 
 
@@ -81,16 +87,30 @@ def resetting(signer: Signer = UNSIGNED) -> dict[str, Attribute]:
         (brought("deadline", address("deadline"), "[]"), ArrivedDeadline(address("deadline"), 0, AT)),
         (brought("deadline", address("deadline"), '{"deadline":"9"}'), ArrivedDeadline(address("deadline"), 0, AT)),
         (brought("group", address("group.2.5")), GroupOrder(address("group.2.5"), Member(2, 5))),
+        (
+            record(json.dumps(OF_GROUP.as_json("k1:x"))),
+            OF_GROUP._replace(address=OF_GROUP.address._replace(signature="k1:x")),
+        ),
         (brought(CANCEL, address(CANCEL), why="late"), CancelOrder(address(CANCEL), "late")),
         (brought(RESET, address(RESET)), ResetOrder(address(RESET))),
     ],
-    ids=["answer", "used", "deadline", "deadline without a time", "deadline of no time", "group", "cancel", "reset"],
+    ids=[
+        "answer",
+        "used",
+        "deadline",
+        "deadline without a time",
+        "deadline of no time",
+        "group",
+        "group to cancel",
+        "cancel",
+        "reset",
+    ],
 )
 def test_each_kind_is_read_with_its_address(envelope: Envelope, order: object) -> None:
     assert read_order(envelope) == order
 
 
-KEYS = (ANSWER, "deadline", "group", CANCEL, RESET)
+KEYS = (ANSWER, "deadline", "group", "cancel_group", CANCEL, RESET)
 
 
 @pytest.mark.parametrize("key", KEYS)

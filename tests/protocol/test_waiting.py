@@ -32,9 +32,14 @@ def test_a_plan_is_read_as_it_was_written(plan: WaitPlan) -> None:
 
 
 def test_a_plan_of_a_later_release_is_read_as_far_as_it_is_known() -> None:
-    text = '["confirm",{"a":null},[],[],null,null,null,null,{},{},null,null,0,%s,null,"later"]'
+    text = '["confirm",{"a":null},[],[],null,null,null,null,{},{},null,null,0,%s,null,false,"later"]'
     assert WaitPlan.from_text(text % "false") == WaitPlan("confirm", {"a": None})
     assert WaitPlan.from_text(text % "true") == WaitPlan("confirm", {"a": None}, looks=True)
+
+
+def test_a_plan_says_that_what_its_group_asks_is_cancelled_with_the_run() -> None:
+    plan = WaitPlan("confirm", {}, cancels_group=True)
+    assert WaitPlan.from_text(plan.to_text()) == plan
 
 
 def test_a_plan_without_children_is_written_as_it_always_was() -> None:

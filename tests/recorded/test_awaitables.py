@@ -59,6 +59,21 @@ def test_a_flow_that_answers_others_with_the_same_run_is_asked_but_not_cancelled
         step.ask(Shared, cart, cancel_too=True)
 
 
+class Carted(Flow, name="carted", object_id="cart_id", inbox="carts"):
+    stages = (Price,)
+
+
+def test_the_requests_of_a_group_are_cancelled_with_the_run_as_others_are() -> None:
+    step = step_for(Price)
+    assert step.group(Carted, [], cancel_too=True).cancel_too
+    assert not step.group(Carted, []).cancel_too
+    with pytest.raises(RunFailed, match="they would be cancelled too; leave cancel_too out"):
+        step.group(Shared, [], cancel_too=True)
+    assert isinstance(step.group(Shared, []), AskGroup)
+    with pytest.raises(RunFailed, match="cancel_too is for another flow, and 'sqs:shops' is none; leave it out"):
+        step.group(Queue("shops"), [], cancel_too=True)
+
+
 def asks(step: Any, *what: Any, **options: Any) -> Any:
     """Ask as code does that nobody has checked."""
     return step.ask(*what, **options)

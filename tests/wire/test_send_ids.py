@@ -39,8 +39,10 @@ PLACES: dict[IdKind, tuple[object, object]] = {
     IdKind.LETTER: (unnamed(MESSAGE._replace(object_id=ObjectId("")), "m-1"), ""),
     IdKind.REDRIVE: (unnamed(MESSAGE._replace(flow=""), "m-1"), ""),
     IdKind.CANCEL: (0, 1),
-    IdKind.MEMBER: ("group.0.1", "group.0.2"),
-    IdKind.GROUP_ON: ("group.1.0", "group.2.0"),
+    IdKind.CANCEL_ASK: ("group.1010.1", "group.1010.2"),
+    IdKind.CANCEL_ON: ("group.1010.0", "group.2.0"),
+    IdKind.MEMBER: ("group.1010.1", "group.1010.2"),
+    IdKind.GROUP_ON: ("group.1010.0", "group.2.0"),
     IdKind.ASKED: ("bank", "shop"),
     IdKind.ANSWER: (digest_of("bank", "yes"), digest_of("bank", "no")),
 }

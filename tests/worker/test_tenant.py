@@ -292,7 +292,7 @@ def test_a_request_is_cancelled_as_its_tenants() -> None:
     wait = Wait(frozenset("b"), 0, 1_000, timed_out=True, plan=plan)
     item = run_item(request_id=RequestId("r1"), requested_at=START, done=False, wait=wait)
     cancelled = item._replace(cancellation=Cancellation(RequestId("r1"), START + 1, "a mistake"))
-    [send] = cancelled_requests(FIRST._replace(tenant="acme"), cancelled, UNSIGNED)
+    [send] = cancelled_requests(Circle(a=(rests, ANY)).flows["a"], FIRST._replace(tenant="acme"), cancelled, UNSIGNED)
     assert json.loads(send.attributes[PLACE].value)["tenant"] == "acme"
 
 

@@ -35,8 +35,17 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"recorded\.side_messages\.SideMessages\.cancel_children: ",
-        ("tests/worker/runtime/test_cancelled_children.py",),
+        ("tests/worker/runtime/test_cancelled_children.py", "tests/worker/test_group_cancels.py"),
         "children that a stage cancels",
+    ),
+    Elsewhere(
+        r"^(protocol\.group_cancel|worker\.(group_cancels|children))\.|^worker\.orders\..*GroupCancel|"
+        r"^aws\.group_items\.DynamoDBGroups\.cancelled|cancels_group|CANCEL_SHARD",
+        (
+            *("tests/worker/test_children.py", "tests/worker/test_group_cancels.py"),
+            *("tests/worker/runtime/test_cancelled_children.py", "tests/worker/test_tenant.py"),
+        ),
+        "what is cancelled with a run that has asked for it",
     ),
     Elsewhere(
         r"worker\.restart\.restart_of: ",

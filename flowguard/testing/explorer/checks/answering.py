@@ -9,6 +9,7 @@ from typing import Final
 
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
+from flowguard.protocol.group_cancel import GroupCancelOrder
 from flowguard.protocol.run_orders import CancelOrder, GroupOrder, ResetOrder, read_order
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.standing import LOST, PARKED
@@ -58,8 +59,8 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
 
 
 def _is_order(envelope: Envelope) -> bool:
-    """Answer whether a message is an order to reset or cancel a run or to ask a group."""
-    return isinstance(read_order(envelope), CancelOrder | GroupOrder | ResetOrder)
+    """Answer whether a message is an order to reset or cancel a run or to ask or cancel a group."""
+    return isinstance(read_order(envelope), CancelOrder | GroupCancelOrder | GroupOrder | ResetOrder)
 
 
 def _said(envelope: Envelope) -> tuple[str, Mapping[str, Attribute]]:

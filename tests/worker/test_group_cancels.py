@@ -1,0 +1,343 @@
+"""What a group has asked is cancelled with its run, or by the stage after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from pydantic import SecretStr
+
+from flowguard.aws.services import aws_store
+from flowguard.client import FlowClient
+from flowguard.events import EventType
+from flowguard.flow import Flow
+from flowguard.handler import lambda_handler
+from flowguard.names.ids import ObjectId
+from flowguard.outcome import Outcome
+from flowguard.protocol.groups import MOST_IN_SHARD, SHARDS_A_TURN
+from flowguard.protocol.run import RunItem, Status
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.step import Step
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import PLACE
+from tests.aws.engines import same_clients
+from tests.waits import (
+    DEADLINE,
+    SCRIPT,
+    WITHIN,
+    Cart,
+    Late,
+    Progress,
+    Searched,
+    SignedCarts,
+    WaitScene,
+    placed,
+    wait_scene,
+)
+from tests.worker.runtime.mishaps import Died, dies_at
+
+WHY = "ordered by mistake"
+IN_A_TURN = MOST_IN_SHARD * SHARDS_A_TURN
+KEYS = "k1:" + "s" * 40
+
+
+class Search(Flow, name="search", object_id="cart_id", trust_senders=True):
+    stages = (Searched,)
+
+
+class SignedSearch(Flow, name="search", object_id="cart_id"):
+    stages = (Searched,)
+
+
+@pytest.fixture
+def at() -> Iterator[WaitScene]:
+    with wait_scene() as found:
+        found.function = lambda_handler(found.flow, Search).using(found.services)
+        yield found
+
+
+def group_of(*names: str, to: type[Flow] = Search, cancel_too: bool = True, quorum: float | None = None) -> Any:
+    def waits(step: Step[Progress]) -> Outcome:
+        group = step.group(to, ((name, Cart(cart_id=name)) for name in names), cancel_too=cancel_too)
+        return Late.when_group(group, within=WITHIN, on_timeout="sorry", quorum=quorum)
+
+    return waits
+
+
+def place(one: dict[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(one["messageAttributes"][PLACE]["stringValue"]))
+
+
+def with_key(at: WaitScene, key: str) -> list[dict[str, Any]]:
+    """Take what lies in the queue of answers, and keep what has this key."""
+    return [one for one in at.waiting("answers") if key in place(one)]
+
+
+def asked(at: WaitScene) -> list[dict[str, Any]]:
+    """Deliver the group's messages until there are no more. What is asked then."""
+    while own := with_key(at, "group"):
+        assert at.deliver(*own)
+    return at.waiting("searches")
+
+
+def cancel(at: WaitScene) -> None:
+    """Cancel the run that waits, and let its message end it."""
+    assert FlowClient.of(at.services).cancel(at.flow, "c1", why=WHY)
+    at.resume()
+
+
+def ended(at: WaitScene, object_id: str) -> tuple[Status, str] | None:
+    item: RunItem | None = aws_store(Settings(), same_clients()).read("search", ObjectId(object_id))
+    return None if item is None else (item.status, str(item.error))
+
+
+CANCELLED = (Status.FAILED, f"Cancelled: {WHY}")
+
+
+def test_a_cancelled_run_cancels_what_its_group_has_asked_and_has_not_answered(at: WaitScene) -> None:
+    at.begin(group_of("a", "b", "c"))
+    first, second, third = sorted(asked(at), key=lambda one: str(one["body"]))
+    assert at.deliver(first)
+    assert all(at.deliver(one) for one in at.waiting("answers"))
+    cancel(at)
+    assert at.waiting("searches") == [], "the commit has one order, whatever the group's size"
+    [order] = with_key(at, "cancel_group")
+    assert at.deliver(order)
+    cancelled = at.waiting("searches")
+    assert [one["body"] for one in cancelled] == ["cancelled", "cancelled"]
+    assert all(at.deliver(one) for one in cancelled)
+    assert all(at.deliver(one) for one in (second, third)), "a request that comes after it finds an ended run"
+    assert (ended(at, "a"), ended(at, "b"), ended(at, "c")) == ((Status.COMPLETED, "None"), CANCELLED, CANCELLED)
+    assert at.waiting("answers") == []
+
+
+def test_without_cancel_too_they_go_on(at: WaitScene) -> None:
+    at.begin(group_of("a", cancel_too=False))
+    requests = asked(at)
+    cancel(at)
+    assert with_key(at, "cancel_group") == []
+    assert at.deliver(*requests)
+    assert ended(at, "a") == (Status.COMPLETED, "None")
+
+
+def test_what_is_carried_goes_along_and_so_do_the_tenant_and_the_depth(at: WaitScene) -> None:
+    at.begin(group_of("a"), carried={"tenant": Attribute.string("north")}, tenant="acme", depth=3)
+    [request] = asked(at)
+    cancel(at)
+    [order] = with_key(at, "cancel_group")
+    assert at.deliver(order)
+    [cancelled] = at.waiting("searches")
+    assert cancelled["messageAttributes"]["tenant"]["stringValue"] == "north"
+    assert (place(cancelled)["tenant"], place(cancelled)["depth"]) == ("acme", place(request)["depth"]) == ("acme", 4)
+    named = [one["messageAttributes"]["uniquerequestid"]["stringValue"] for one in (request, cancelled)]
+    assert named[0] == named[1]
+
+
+def test_a_request_that_names_itself_is_cancelled_under_that_name(at: WaitScene) -> None:
+    class Named(Flow, name="search", object_id="cart_id", request_id="cart_id", trust_senders=True):
+        stages = (Searched,)
+
+    at.begin(group_of("own", to=Named))
+    asked(at)
+    cancel(at)
+    assert at.deliver(*with_key(at, "cancel_group"))
+    [cancelled] = at.waiting("searches")
+    assert cancelled["messageAttributes"]["uniquerequestid"]["stringValue"] == "own"
+
+
+def assert_cancels(step: Step[Progress], number: int) -> None:
+    assert step.cancel_children(why=WHY) == number
+
+
+# -- by the stage after it ---------------------------------------------------------------------------------------------
+
+
+def test_the_stage_after_a_group_cancels_those_that_have_not_answered(at: WaitScene) -> None:
+    counted: list[int] = []
+
+    def late(step: Step[Progress]) -> None:
+        counted.extend((step.cancel_children(why=WHY), step.cancel_children(why=WHY)))
+
+    SCRIPT.resumed = late
+    at.begin(group_of("a", "b"))
+    first, _ = sorted(asked(at), key=lambda one: str(one["body"]))
+    assert at.deliver(first)
+    assert all(at.deliver(one) for one in at.waiting("answers"))
+    at.time_out(DEADLINE)
+    assert at.resume() == 1
+    assert counted == [2, 0], "who has answered is not known before; what is recorded once is recorded"
+    assert at.deliver(*with_key(at, "cancel_group"))
+    [cancelled] = at.waiting("searches")
+    assert at.deliver(cancelled)
+    assert ended(at, "b") == CANCELLED
+    assert at.item().status is Status.COMPLETED
+
+
+def test_an_answer_that_comes_while_they_are_cancelled_is_told_so(at: WaitScene) -> None:
+    SCRIPT.resumed = lambda step: assert_cancels(step, 2)
+    at.begin(group_of("a", "b", quorum=0.5))
+    first, second = sorted(asked(at), key=lambda one: str(one["body"]))
+    assert at.deliver(first)
+    assert all(at.deliver(one) for one in at.waiting("answers"))
+    assert at.resume() == 1
+    [order] = with_key(at, "cancel_group")
+    assert at.deliver(second)
+    assert at.deliver(order)
+    cancelled = at.waiting("searches")
+    assert all(at.deliver(one) for one in [*cancelled, *at.waiting("answers")])
+    assert ended(at, "b") == (Status.COMPLETED, "None"), "it had ended before"
+
+
+# -- several turns, and what dies --------------------------------------------------------------------------------------
+
+
+def many(at: WaitScene, number: int = IN_A_TURN + 1) -> dict[str, Any]:
+    """Cancel a run whose group is larger than a turn. Return the order to cancel what it has asked."""
+    at.begin(group_of(*(f"s{place}" for place in range(number))))
+    asked(at)
+    cancel(at)
+    [order] = with_key(at, "cancel_group")
+    return order
+
+
+def test_a_turn_cancels_some_shards_and_the_next_goes_on_from_there(at: WaitScene) -> None:
+    first = many(at)
+    with intercept(Recorder()) as calls:
+        assert at.deliver(first)
+    assert [call.operation for call in calls.calls].count("Query") == 2 * SHARDS_A_TURN, "each is closed, and read anew"
+    assert len(at.waiting("searches")) == IN_A_TURN
+    [second] = with_key(at, "cancel_group")
+    assert place(second)["cancel_group"]["name"] == f"group.{SHARDS_A_TURN}.0"
+    assert at.deliver(first), "a copy under its own id: its worker may have died before it sent the message after it"
+    assert len(at.waiting("searches")) == IN_A_TURN
+    [again] = with_key(at, "cancel_group")
+    assert place(again) == place(second)
+    assert at.deliver(second)
+    assert len(at.waiting("searches")) == 1
+    assert with_key(at, "cancel_group") == []
+
+
+def test_copies_do_not_add_up(at: WaitScene) -> None:
+    first = many(at)
+    assert at.deliver(first)
+    at.waiting("searches")
+    at.waiting("answers")
+    copy = {**first, "messageId": "another"}
+    assert not at.function({"Records": [copy]})["batchItemFailures"]
+    assert with_key(at, "cancel_group") == []
+
+
+def test_what_was_never_asked_is_not_cancelled(at: WaitScene) -> None:
+    at.begin(group_of(*(f"s{place}" for place in range(2 * IN_A_TURN + 1))))
+    [own] = with_key(at, "group")
+    cancel(at)
+    assert at.deliver(own), "it asks nothing any more"
+    [order] = with_key(at, "cancel_group")
+    assert at.deliver(order)
+    assert len(at.waiting("searches")) == IN_A_TURN, "the first turn may have been under way"
+    assert with_key(at, "cancel_group") == []
+
+
+def test_requests_that_are_not_taken_now_are_cancelled_again(at: WaitScene) -> None:
+    at.begin(group_of("a", "b"))
+    asked(at)
+    cancel(at)
+    [order] = with_key(at, "cancel_group")
+
+    def throttles(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            raise ClientError({"Error": {"Code": "RequestThrottled", "Message": "slowly"}}, call.operation)
+        return proceed()
+
+    with intercept(throttles):
+        assert not at.deliver(order)
+    assert at.told(EventType.BROKEN) == 1
+    assert at.deliver(order)
+    assert len(at.waiting("searches")) == 2
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("operation", ["Query", "UpdateItem", "SendMessageBatch"])
+def test_the_worker_of_the_order_may_die_at_any_call(at: WaitScene, operation: str, after: bool) -> None:
+    at.begin(group_of("a", "b"))
+    requests = asked(at)
+    cancel(at)
+    [order] = with_key(at, "cancel_group")
+    with intercept(dies_at(operation, after=after)), pytest.raises(Died):
+        at.deliver(order)
+    assert at.deliver(order)
+    assert all(at.deliver(one) for one in at.waiting("searches"))
+    assert all(at.deliver(one) for one in requests)
+    assert (ended(at, "a"), ended(at, "b")) == (CANCELLED, CANCELLED)
+
+
+def test_the_rows_may_be_gone(at: WaitScene) -> None:
+    at.begin(group_of("a"))
+    asked(at)
+    cancel(at)
+    [order] = with_key(at, "cancel_group")
+    dynamodb = at.aws.client("dynamodb")
+    for item in dynamodb.scan(TableName="flowguard")["Items"]:
+        if item["pk"]["S"].startswith("group#"):
+            dynamodb.delete_item(TableName="flowguard", Key={name: item[name] for name in ("pk", "sk")})
+    assert at.deliver(order)
+    assert at.waiting("searches") == []
+
+
+# -- trust -------------------------------------------------------------------------------------------------------------
+
+
+def test_where_messages_are_signed_a_forged_order_cancels_nobody() -> None:
+    with wait_scene(SignedCarts, settings=Settings(signing_keys=SecretStr(KEYS))) as at:
+        at.function = lambda_handler(at.flow, SignedSearch).using(at.services)
+        at.begin(group_of("a", "b", to=SignedSearch))
+        asked(at)
+        cancel(at)
+        [order] = with_key(at, "cancel_group")
+        given = place(order)["cancel_group"]
+        plan, end, why, depth = given["rest"]
+        for forged in (
+            {**given, "sig": None},
+            {**given, "hop": 2},
+            {**given, "rest": [plan, end, "no reason", depth]},
+            {**given, "rest": [plan, end + 1, why, depth]},
+            {**given, "rest": [plan, end, why, depth + 1]},
+            {**given, "rest": [[*plan[:2], "sqs:others", *plan[3:]], end, why, depth]},
+        ):
+            assert not at.deliver(placed({"cancel_group": forged}, "{}"))
+        assert at.told(EventType.UNTRUSTED) == 6
+        assert at.waiting("searches") == []
+        assert at.deliver(order)
+        assert all(at.deliver(one) for one in at.waiting("searches"))
+        assert ended(at, "a") == CANCELLED
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        None,
+        "x",
+        {"flow": "carts"},
+        {"name": "a"},
+        {"rest": None},
+        {"rest": [[1], 1, "why", 0]},
+        {"rest": [["k", 1, "sqs:x", 1, "f", "s", 1, []], 1, "why", 0]},
+        {"rest": [["k", 1, "sqs:x", 1, "f", "s", 1, {}], 1, "", 0]},
+        {"rest": [["k", 1, "sqs:x", 1, "f", "s", 1, {}], "1", "why", 0]},
+    ],
+    ids=str,
+)
+def test_an_order_that_says_no_group_is_unreadable(at: WaitScene, broken: Any) -> None:
+    at.begin(group_of("a"))
+    asked(at)
+    cancel(at)
+    [order] = with_key(at, "cancel_group")
+    whole = place(order)["cancel_group"]
+    said = {**whole, **broken} if isinstance(broken, dict) and len(broken) == 1 and "flow" not in broken else broken
+    assert not at.deliver(placed({"cancel_group": said}, "{}"))
+    assert at.told(EventType.UNREADABLE) == 1
+    assert at.waiting("searches") == []
