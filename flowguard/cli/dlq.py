@@ -200,12 +200,12 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
 
 
 def _pages(
-    found: Iterable[list[Letter]], filters: Filters, ids: tuple[str, ...], most: int | None
+    all_pages: Iterable[list[Letter]], filters: Filters, ids: tuple[str, ...], most: int | None
 ) -> Iterator[list[Letter]]:
     """Yield the chosen letters, page by page. The queue is read no further than needed."""
     missing, left = set(ids), most
     now = SystemClock().now()
-    for page in found:
+    for page in all_pages:
         letters = [
             letter for letter in page if (not ids or letter.message_id in missing) and filters.pass_(letter, now)
         ][:left]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, shown
@@ -16,6 +16,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run_orders import cancel_attributes, reset_attributes
 from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message, with_depth

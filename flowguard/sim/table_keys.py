@@ -25,7 +25,7 @@ def add_run_index(dynamodb: DynamoDBClient, name: str) -> None:
     index: Any = {"IndexName": RUN_INDEX, "KeySchema": schema, "Projection": {"ProjectionType": "KEYS_ONLY"}}
     dynamodb.update_table(
         TableName=name,
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in INDEX_KEY],
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in sorted({"pk", "sk", *INDEX_KEY})],
         GlobalSecondaryIndexUpdates=[{"Create": index}],
     )
 

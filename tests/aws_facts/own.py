@@ -165,7 +165,11 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
         *("worker/patience.py:_SHORTEST_DELAY", "worker/resets.py:GOOD_FOR", "worker/routing.py:CLAIMED_AT_RECEIVE"),
         *("worker/runtime.py:MOST_CALLS", "worker/together.py:LITTLE_TIME_MS"),
-        *("worker/together.py:LONGEST_WAIT_MS",),
+        *(
+            "worker/together.py:LONGEST_WAIT_MS",
+            "aws/indexed_runs.py:SHORTEST_PAUSE",
+            "aws/indexed_runs.py:LONGEST_PAUSE",
+        ),
     ),
     "how times are written, and which numbers are none": (
         *(

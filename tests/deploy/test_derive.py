@@ -607,7 +607,7 @@ def test_what_is_there_is_named_and_not_made(deploy: Deploy) -> None:
 
 
 def test_a_queue_given_by_its_arn_is_never_made(deploy: Deploy) -> None:
-    arn = "arn:aws:sqs:us-east-1:123456789012:theirs"
+    arn = "arn:aws:sqs:eu-west-1:123456789012:theirs"
 
     class Only(Stage[Order], name="only"):
         def handle(self, order: Order, step: AnyStep) -> Outcome:

@@ -179,7 +179,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.ledger.DynamoDBLedger._packed: sum(sizes.values()) > LARGEST_ITEM → becomes sum(sizes.values()) >= LARGEST_ITEM",
     ),
     "its caller reports the function's own error whatever is raised here, and the lease ends by itself": (
-        "aws.ledger.DynamoDBLedger.free: except ClientError → catches every Exception",
+        "aws.ledger.DynamoDBLedger.free: except botocore_errors.ClientError → catches every Exception",
     ),
     "leases and visibility save work that is done twice; what is applied, the fence decides": (
         "worker.claim_phase.ClaimPhase.lease: arrival.stage is not None → forced false",
@@ -363,8 +363,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.CAN_CANCEL_WAIT: #status = :waiting → true",
     ),
     "what is no answer of DynamoDB is not final, and raised again": (
-        "aws.store.DynamoDBStore.judge: except ClientError → catches every Exception",
-        "aws.tables.read_consistently: except ClientError → catches every Exception",
+        "aws.store.DynamoDBStore.judge: except botocore_errors.ClientError → catches every Exception",
+        "aws.tables.read_consistently: except botocore_errors.ClientError → catches every Exception",
     ),
     "no two claims have one owner, and the owner is compared too": (
         "expressions.COMMIT: request_id = :request_id → true",
@@ -527,8 +527,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.undeliverable._next_hop: ObjectId('') → forced false",
     ),
     "what is raised again is as good as not caught: of all other errors none is final": (
-        "aws.packing.Packing._put: except (ClientError, ParamValidationError) → catches every Exception",
-        "aws.packing.Packing._fetch: except ClientError → catches every Exception",
+        "aws.packing.Packing._put: except (botocore_errors.ClientError, botocore_errors.ParamValidationError) → catches every Exception",
+        "aws.packing.Packing._fetch: except botocore_errors.ClientError → catches every Exception",
     ),
     "the codes of a transaction have lost the 'None' that the passing ones have: they are never all of these": (
         "aws.faults.is_passing: codes <= PASSING_REASONS → becomes codes < PASSING_REASONS",
@@ -577,8 +577,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.history_room._kept: commit.failed is None → forced true",
     ),
     "what is no answer of DynamoDB is raised in any case: then as another error, and the record stays too": (
-        "aws.history_rows.tell: except ClientError → catches every Exception",
-        "aws.cancellations.DynamoDBCancellations._noted: except ClientError → catches every Exception",
+        "aws.history_rows.tell: except botocore_errors.ClientError → catches every Exception",
+        "aws.cancellations.DynamoDBCancellations._noted: except botocore_errors.ClientError → catches every Exception",
     ),
     "only an object has a source: this is for the type checker": (
         "wire.http_request.read_http_request: not isinstance(event, dict) → forced false",

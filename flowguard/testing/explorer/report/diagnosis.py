@@ -78,11 +78,11 @@ def diagnose(
         least = seen if least is None else least & seen
     is_plain = is_of_plain_functions(history)
     repeated = _of_repeated_call(history, most, problem, differing, is_plain=is_plain)
-    if (found := repeated or _of_failed_call(history, most, is_plain=is_plain)) is not None:
-        return found
+    if (diagnosis := repeated or _of_failed_call(history, most, is_plain=is_plain)) is not None:
+        return diagnosis
     ours = problem.rule[:1] == "I" and problem.rule[1:].isdigit()
-    if not ours and (found := _of_lost_call(history, least or Counter(), is_plain=is_plain)) is not None:
-        return found
+    if not ours and (diagnosis := _of_lost_call(history, least or Counter(), is_plain=is_plain)) is not None:
+        return diagnosis
     if problem.rule == EQUIVALENCE:
         return _of_another_end(history, problem, is_plain=is_plain)
     return Diagnosis(None, _in_general(problem.rule, ours=ours))
