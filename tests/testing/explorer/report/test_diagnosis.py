@@ -71,7 +71,7 @@ def deletes_its_record_first(event: Any, context: Any) -> None:
 
 def deletes_its_record_last(event: Any, context: Any) -> None:
     boto3.client("dynamodb").put_item(**PUT)
-    entry = {"Id": "only", "ReceiptHandle": event["Records"][0]["receiptHandle"]}
+    entry: Any = {"Id": "only", "ReceiptHandle": event["Records"][0]["receiptHandle"]}
     boto3.client("sqs").delete_message_batch(QueueUrl=QUEUE, Entries=[entry])
 
 
