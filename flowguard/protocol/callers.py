@@ -174,7 +174,7 @@ class LeftEnd(Value):
     read: Callable[[], StoredEnd]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LeftEnd) and self._known == other._known
+        return self._known == other._known if isinstance(other, LeftEnd) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._known)

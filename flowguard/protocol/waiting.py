@@ -92,7 +92,6 @@ class WaitPlan(NamedTuple):
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
         group = None if self.group is None else self.group.as_json()
         rest = [self.trace, self.depth, self.looks, self.tenant, self.cancels_group]
-        rest = [self.trace, self.depth, self.looks, self.tenant, self.cancels_group]
         more = short_row([dict(self.children), group, *rest])
         return json.dumps([*row, self.reply_to, self.answer_to, carried, *more], separators=(",", ":"))
 

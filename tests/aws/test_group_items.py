@@ -407,6 +407,15 @@ def test_only_the_first_of_the_messages_at_one_place_goes_on(clients: Clients) -
 # -- sizes -------------------------------------------------------------------------------------------------------------
 
 
+def test_of_the_messages_that_cancel_a_group_from_a_shard_on_the_first_goes_on(clients: Clients) -> None:
+    groups = the_store(clients).waits.groups
+    assert not groups.cancelled("flow", KEY, 0, "before there is a shard")
+    assert everything(clients) == []
+    save(the_store(clients).waits.groups)
+    assert [groups.cancelled("flow", KEY, 0, by) for by in ("first", "copy", "first")] == [True, False, True]
+    assert groups.cancelled("flow", KEY, 1, "copy")
+
+
 def everything(clients: Clients) -> list[Any]:
     found: Any = clients.dynamodb.scan(TableName="flowguard")["Items"]
     return sorted(found, key=lambda item: json.dumps(item, sort_keys=True, default=str))

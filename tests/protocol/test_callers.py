@@ -116,6 +116,9 @@ def test_the_callers_of_an_item_are_always_in_one_order() -> None:
 def test_the_end_of_a_run_is_compared_without_what_reads_it() -> None:
     end = StoredEnd(RequestId("r"), 5, "COMPLETED", "7")
     assert LeftEnd(end.request_id, 5, Callers("t"), lambda: end) == LeftEnd(end.request_id, 5, Callers("t"), list)  # type: ignore[arg-type]  # it is not called
+    read = LeftEnd(end.request_id, 5, Callers("t"), lambda: end)
+    assert read != read._replace(committed_at=6)
+    assert read != end
 
 
 def test_a_caller_is_named_by_all_that_its_answer_depends_on() -> None:

@@ -15,13 +15,15 @@ from flowguard.client import FlowClient
 from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.handler import lambda_handler
-from flowguard.names.ids import ObjectId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
-from flowguard.protocol.groups import MOST_IN_SHARD, SHARDS_A_TURN
+from flowguard.protocol.group_cancel import GroupCancelOrder
+from flowguard.protocol.groups import MOST_IN_SHARD, SHARDS_A_TURN, GroupPlan, Member
 from flowguard.protocol.run import RunItem, Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
 from tests.aws.engines import same_clients
@@ -314,6 +316,17 @@ def test_where_messages_are_signed_a_forged_order_cancels_nobody() -> None:
         assert at.deliver(order)
         assert all(at.deliver(one) for one in at.waiting("searches"))
         assert ended(at, "a") == CANCELLED
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_an_order_is_read_as_it_was_signed(is_sealed: bool) -> None:
+    member = Member(0, 0)
+    address = AnswerAddress("f", ObjectId("o"), RequestId("r"), 5, 1, member.text, True)
+    group = GroupPlan("k", 1, "sqs:x", 1, "f", "s", 1, {}, is_sealed)
+    order = GroupCancelOrder(address, member, group, 1, "why", 0)
+    read = GroupCancelOrder.parse(order.as_json("a signature")["cancel_group"])
+    assert read.statement == order.statement
+    assert read.group == group
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,7 @@ def test_an_error_that_is_no_services_is_not_hidden(server: Server, monkeypatch:
     monkeypatch.setattr("flowguard.aws.transport.json_client.read", broken)
     with pytest.raises(ZeroDivisionError):
         get_item(lean("dynamodb", server.url))
+    assert len(server.requests) == 1
 
 
 def test_a_key_without_a_token_sends_none(server: Server) -> None:

@@ -40,12 +40,17 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(protocol\.group_cancel|worker\.(group_cancels|children))\.|^worker\.orders\..*GroupCancel|"
-        r"^aws\.group_items\.DynamoDBGroups\.cancelled|cancels_group|CANCEL_SHARD",
+        r"^aws\.group_items\.DynamoDBGroups\.cancelled|cancels_group",
         (
             *("tests/worker/test_children.py", "tests/worker/test_group_cancels.py"),
             *("tests/worker/runtime/test_cancelled_children.py", "tests/worker/test_tenant.py"),
         ),
         "what is cancelled with a run that has asked for it",
+    ),
+    Elsewhere(
+        r"^expressions\.(CAN_)?CANCEL_SHARD\b",
+        ("tests/aws/test_group_items.py",),
+        "messages that cancel what a group has asked, and their copies",
     ),
     Elsewhere(
         r"worker\.restart\.restart_of: ",
