@@ -51,7 +51,7 @@ class SeenRun(NamedTuple):
 
 @contextmanager
 def readable(flow: str, object_id: str) -> Iterator[None]:
-    """Raise :class:`Unusable` for an item that is no run of this version, or whose wait cannot be read here."""
+    """Raise :class:`Unusable` where this version cannot read the item, or what its run waits for."""
     try:
         yield
     except (TextGone, OtherRelease, SettingsError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from botocore.exceptions import ClientError
@@ -155,10 +155,8 @@ def test_a_limit_says_where_the_next_part_begins(at: Scene) -> None:
     assert run(at, *RETRY, "--yes", "--after", place_in(result)).stdout == "1 REDRIVEN, of 1 run\n"
 
 
-def test_letters_that_come_round_again_end_it_with_a_warning(at: Scene) -> None:
-    at.sent("dead")
-    fail(at, "d")
-    at.deliver(at.order("d", request_id=RequestId("later"), requested_at=START))
+def the_same_page_again() -> Callable[[ApiCall, Proceed], Response]:
+    """Answer each receive of letters as the first one."""
     answers: list[Response] = []
 
     def again(call: ApiCall, proceed: Proceed) -> Response:
@@ -167,7 +165,14 @@ def test_letters_that_come_round_again_end_it_with_a_warning(at: Scene) -> None:
         answers.extend([] if answers else [proceed()])
         return answers[0]
 
-    with intercept(again):
+    return again
+
+
+def test_letters_that_come_round_again_end_it_with_a_warning(at: Scene) -> None:
+    at.sent("dead")
+    fail(at, "d")
+    at.deliver(at.order("d", request_id=RequestId("later"), requested_at=START))
+    with intercept(the_same_page_again()):
         result = run(at, *RETRY, "--yes", "--status", "failed", code=1)
     assert "warning: stopped early: letters came round again" in result.stderr
     assert result.stdout == "3 LEFT, of 3 runs\n"
@@ -265,15 +270,7 @@ def test_letters_that_come_while_nobody_was_asked_stay(at: Scene) -> None:
 
 
 def test_a_redrive_that_stopped_early_is_not_all(at: Scene) -> None:
-    answers: list[Response] = []
-
-    def again(call: ApiCall, proceed: Proceed) -> Response:
-        if call.operation != "ReceiveMessage":
-            return proceed()
-        answers.extend([] if answers else [proceed()])
-        return answers[0]
-
-    with intercept(again):
+    with intercept(the_same_page_again()):
         result = run(at, *REDRIVE, "--yes", "--flow", "others", code=1)
     assert "stopped early: letters came round again" in result.stderr
 

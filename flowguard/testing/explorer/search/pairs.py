@@ -12,7 +12,7 @@ from flowguard.testing.explorer.search.next_schedules import choices_in
 
 
 class Second(NamedTuple):
-    """A second fault, and the call that it strikes: with its stage, and the line or the step that makes it."""
+    """The second fault of a pair. ``call`` names the call that fails, with its stage."""
 
     choice: Choice
     call: str
@@ -25,7 +25,7 @@ def seconds_in(history: History, after: Choice) -> tuple[Second, ...]:
 
 
 def call_names(history: History) -> Iterator[str]:
-    """Yield what each call of a history is called in the coverage: its stage, its operation and its line or step."""
+    """Yield the name of each call of a history: its stage, its operation, and the line or step that makes it."""
     of_record = {delivery.record: delivery.stage for delivery in history.deliveries if delivery.stage}
     stages = {delivery.worker: of_record.get(delivery.record) for delivery in history.deliveries}
     for made in history.calls:
