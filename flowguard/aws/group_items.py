@@ -236,6 +236,39 @@ class DynamoDBGroups(NamedTuple):
 
         Called again, it says the same.
         """
+        rows, waiting = self._closed(flow, key, shard)
+        return [
+            (self._request(row), None if str(place) in waiting or "answer" not in row else self._answer(row))
+            for place, row in rows
+        ]
+
+    def unanswered(self, flow: str, key: str, shard: int) -> Mapping[int, GroupRequest]:
+        """Read who has not answered of a shard, by the numbers of the requests, and let it take no more answers.
+
+        No text is opened: the requests have no body.
+        """
+        rows, waiting = self._closed(flow, key, shard)
+        return {
+            place: GroupRequest(row["name"]["S"], "", _text(row, "object_id"), _text(row, "request_id"))
+            for place, row in rows
+            if str(place) in waiting or "answer" not in row
+        }
+
+    def cancelled(self, flow: str, key: str, shard: int, end: int, by: str) -> bool:
+        """Note that the message ``by`` has cancelled the shards from this one on. Answer whether it goes on at ``end``.
+
+        That is False where another message has, and the shard there takes no more answers or is not there.
+        """
+        where, values = {**shard_key(flow, key, shard), **_SHARD}, {":by": {"S": message_name(by)}}
+        if self.calls.change(where, expressions.CANCEL_SHARD, expressions.CAN_CANCEL_SHARD, values)[0]:
+            return True
+        state = self._shard(flow, key, Member(end, 0))
+        return state is not None and not state.closed
+
+    # -- the calls
+
+    def _closed(self, flow: str, key: str, shard: int) -> tuple[list[tuple[int, Item]], frozenset[str]]:
+        """Close a shard. Return its rows in order, and the numbers of those whose answer does not count."""
         rows, state = self._query(flow, key, shard)
         if state is not None and state.waiting and not state.closed:
             where = {**shard_key(flow, key, shard), **_SHARD}
@@ -244,18 +277,7 @@ class DynamoDBGroups(NamedTuple):
         waiting = frozenset[str]() if state is None else state.waiting
         if any("answer" not in row for place, row in rows.items() if str(place) not in waiting):
             rows, _ = self._query(flow, key, shard)  # an answer came between the pages, to a row that was read before
-        return [
-            (self._request(row), None if str(place) in waiting or "answer" not in row else self._answer(row))
-            for place, row in sorted(rows.items())
-        ]
-
-    def cancelled(self, flow: str, key: str, shard: int, by: str) -> bool:
-        """Note that the message ``by`` has cancelled the requests from this shard on. False for a copy, or no shard."""
-        where = {**shard_key(flow, key, shard), **_SHARD}
-        values = {":by": {"S": message_name(by)}}
-        return self.calls.change(where, expressions.CANCEL_SHARD, expressions.CAN_CANCEL_SHARD, values)[0]
-
-    # -- the calls
+        return sorted(rows.items()), waiting
 
     def _shard(self, flow: str, key: str, member: Member) -> Shard | None:
         shard = self.calls.get({**shard_key(flow, key, member.shard), **_SHARD})

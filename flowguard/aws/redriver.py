@@ -17,6 +17,7 @@ from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import AS_IN_CODE, Names, is_foreign
 from flowguard.names.ids import ObjectId
+from flowguard.protocol.group_cancel import CANCEL_GROUP
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem
@@ -34,7 +35,7 @@ from flowguard.worker.undeliverable import Undeliverable
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
 
-_OF_WAITS: Final = frozenset({ANSWER, DEADLINE, GROUP})
+_OF_WAITS: Final = frozenset({ANSWER, DEADLINE, GROUP, CANCEL_GROUP})
 """The keys of the place of what a run waits for."""
 
 _CURE: Final = "give --to or --flow-class"

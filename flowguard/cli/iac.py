@@ -22,6 +22,7 @@ from flowguard.deploy.key_policy import key_policies
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.regions import in_one_region
 from flowguard.deploy.terraform import terraform_json, with_removed
 from flowguard.errors import DefinitionError, SettingsError
 from flowguard.project.loading import NoSuchFlow
@@ -101,6 +102,7 @@ def iac(  # noqa: PLR0913 - the options of a command
     if split is not None and form != "cloudformation":
         raise click.UsageError(f"--split goes with --format cloudformation; it writes no nested stacks of {form}")
     needed, chosen = read_needs(modules, options)
+    _check_region(needed, chosen)
     if split is not None:
         _write_stacks(split, needed, chosen)
         return
@@ -120,6 +122,14 @@ def iac(  # noqa: PLR0913 - the options of a command
         say_json(text)
     else:
         say(text.removesuffix("\n"))
+
+
+def _check_region(needed: Deployment, options: DeployOptions) -> None:
+    """Refuse what is of another region. The doctor reports it, and ``dev`` has one region for all."""
+    try:
+        in_one_region(needed, options)
+    except CannotDeploy as error:
+        raise NoTemplate(shown(str(error), options.imports)) from None
 
 
 def _write(file: Path, text: str) -> None:

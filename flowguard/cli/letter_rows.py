@@ -238,5 +238,5 @@ def _text(error: Mapping[str, Any] | None) -> str | None:
 def check_not_empty(options: Mapping[str, Any]) -> None:
     """Refuse an empty ``--tenant`` or ``--error``. A variable that is not set is one."""
     for option in ("tenant", "error"):
-        if options[option] == "":
+        if options[option] is not None and not options[option].strip():
             raise click.UsageError(f"--{option} is empty; leave it out to take all")

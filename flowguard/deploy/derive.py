@@ -38,7 +38,6 @@ from flowguard.deploy.permissions import (
 )
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
-from flowguard.deploy.regions import in_one_region
 from flowguard.deploy.schedule_plan import schedule_problems, schedules_of
 from flowguard.deploy.stream_plan import stream_notes, stream_problems, streams_of, tables_with_stream
 from flowguard.deploy.used import SourcePlace
@@ -129,8 +128,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         unknown=unknown,
     )
     is_given = group_is_imported(options.imports)
-    at_aws = under_names(under_keys(deployment, options), names_of(options), group_is_given=is_given)
-    return in_one_region(at_aws, options)
+    return under_names(under_keys(deployment, options), names_of(options), group_is_given=is_given)
 
 
 def name_of(function: FoundFunction, options: DeployOptions) -> str:

@@ -36,8 +36,8 @@ class Regional(NamedTuple):
         return self.arn.split(":")[3]
 
 
-def in_one_region(needed: Deployment, options: DeployOptions) -> Deployment:
-    """Return the deployment. Raises :class:`CannotDeploy` where it names resources of another region than its own.
+def in_one_region(needed: Deployment, options: DeployOptions) -> None:
+    """Raise :class:`CannotDeploy` where a deployment names resources of another region than its own.
 
     Its own is the ``region`` of the options. Without that, all that it names must be of one.
     """
@@ -48,13 +48,12 @@ def in_one_region(needed: Deployment, options: DeployOptions) -> Deployment:
             places = "; ".join(f"{each.arn}: {each.why}" for _, each in sorted(first.items()))
             fix = 'name resources of one region; region = "…" in the options says which is the deployment\'s'
             raise CannotDeploy("resources of several regions", (f"{places}; {fix}",))
-        return needed
+        return
     problems = tuple(
         f"{each.arn} is not of {options.region}: {each.why}; {_FIX}" for each in named if each.region != options.region
     )
     if problems:
         raise CannotDeploy("resources of other regions", problems)
-    return needed
 
 
 def check_regions(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
@@ -108,6 +107,7 @@ def _of_options(needed: Deployment, options: DeployOptions) -> Iterator[Regional
     """Yield the keys and the configuration of signed code. The key of a bucket is of the bucket's region."""
     queues, tables = (each.kms_key for each in needed.queues), (each.kms_key for each in needed.tables)
     keys = (options.kms_key, *queues, *tables, *(each.kms_key for each in needed.topics))
-    yield from (Regional(key, _ENCRYPTS) for key in keys if key is not None)
+    streams = (stream.kms_key for function in needed.functions for stream in function.streams)
+    yield from (Regional(key, _ENCRYPTS) for key in (*keys, *streams) if key is not None)
     if options.code_signing is not None:
         yield Regional(options.code_signing, _SIGNED)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, Protocol
 
+from flowguard.aws.sender import MOST_ENTRIES
 from flowguard.sim.calls import ApiCall, Response
 from flowguard.sim.functions import Functions, ServedFunction
 from flowguard.sim.virtual import VirtualTime
@@ -221,18 +222,24 @@ class EventSource:
     def deleted(self, call: ApiCall) -> Response | None:
         """Delete records that their function deletes itself, and return SQS's answer. None for what never came here.
 
-        To delete one that is gone already is no error.
+        To delete one that is gone already is no error. One that came from another queue is not deleted, and a batch
+        that SQS refuses deletes none.
         """
         if not call.operation.startswith("DeleteMessage"):
             return None
         entries = call.params.get("Entries", [call.params])
-        if not self._queues.received.issuperset(entry["ReceiptHandle"] for entry in entries):
+        queue = call.params["QueueUrl"].rpartition("/")[2]
+        came = self._queues.received.issuperset((queue, entry["ReceiptHandle"]) for entry in entries)
+        ids = {entry.get("Id") for entry in entries}
+        if not came or not len(ids) == len(entries) <= MOST_ENTRIES:
             return None
         for entry in entries:
             if (held := self._queues.find(entry["ReceiptHandle"])) is not None:
                 self._queues.delete(held)
-        answer: Response = {"Successful": [{"Id": entry["Id"]} for entry in entries if "Id" in entry], "Failed": []}
-        return answer if call.operation == "DeleteMessageBatch" else {}
+        answer: Response = {"ResponseMetadata": {"HTTPStatusCode": 200}}
+        if call.operation == "DeleteMessageBatch":
+            answer["Successful"] = [{"Id": entry["Id"]} for entry in entries]
+        return answer
 
     def _expire(self, now: int) -> None:
         """Delete what its queue keeps no longer."""

@@ -70,11 +70,11 @@ class Delivery:
 class Queues:
     """Every queue that a function reads, as one list. Deliveries due at the same moment keep the order of arrival.
 
-    ``received`` are the receipt handles of all that functions ever got.
+    ``received`` has the queue and the receipt handle of each record that functions ever got.
     """
 
     waiting: list[Delivery] = field(default_factory=list)
-    received: set[str | None] = field(default_factory=set)
+    received: set[tuple[str | None, str | None]] = field(default_factory=set)
     added: int = 0
     turns: int = 0
 
@@ -95,7 +95,7 @@ class Queues:
 
     def receive(self, delivery: Delivery, visible_again: int) -> None:
         self.turns += 1
-        self.received.add(delivery.envelope.receipt_handle)
+        self.received.add((delivery.queue, delivery.envelope.receipt_handle))
         delivery.turn = self.turns
         delivery.receives += 1
         delivery.visible_at = visible_again

@@ -18,6 +18,9 @@ class _Fresh:
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
 
+    def __repr__(self) -> str:
+        return f"{getattr(self.make, '__name__', self.make)}()"
+
 
 def fresh(*, default_factory: Callable[[], Default]) -> Default:
     """Give a field a default that ``default_factory`` makes for each value."""

@@ -41,14 +41,15 @@ class GroupCancels:
                                                                    dies here: it finds its own note
 
         A shard that is closed takes no more answers, so the same are cancelled each time. A copy finds another one's
-        note, and ends. Raises :class:`SendFailed` where requests are not taken now.
+        note, and ends where the next shards are closed: else the other one may be dead, and it was given back under a
+        new id. Raises :class:`SendFailed` where requests are not taken now.
         """
         groups, key, start = self._services.store.waits.groups, order.group.key, order.member.shard
         end = min(start + SHARDS_A_TURN, order.end)
         asker = _asker(envelope, flow, order)
         for shard in range(start, end):
             self._cancel(envelope, flow, order, asker, shard)
-        if not groups.cancelled(flow.name, key, start, envelope.message_id) or end == order.end:
+        if not groups.cancelled(flow.name, key, start, end, envelope.message_id) or end == order.end:
             return Ending(envelope, ack=True)
         member = Member(end, 0)
         address = order.address._replace(name=member.text, signature=None)
@@ -57,11 +58,10 @@ class GroupCancels:
         return Ending(envelope, ack=True, arrival=Arrival(envelope, flow, None, asker), sends=(send,))
 
     def _cancel(self, envelope: Envelope, flow: AnyFlow, order: GroupCancelOrder, asker: Message, shard: int) -> None:
-        answers = self._services.store.waits.groups.answers(flow.name, order.group.key, shard)
+        requests = self._services.store.waits.groups.unanswered(flow.name, order.group.key, shard)
         due = [
             Due(self._request(order, Member(shard, number), request, asker), flow, asker, envelope)
-            for number, (request, answer) in enumerate(answers)
-            if answer is None
+            for number, request in requests.items()
         ]
         if refused := send_or_park(self._services, self._emitter, due):
             raise not_sent({str(due[place].send.to): refusal for place, refusal in refused.items()})

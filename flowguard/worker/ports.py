@@ -64,8 +64,11 @@ class Groups(Protocol):
     def answers(self, flow: str, key: str, shard: int) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
         """Read the requests of a shard with their answers, and let it take no more. Its run has gone on."""
 
-    def cancelled(self, flow: str, key: str, shard: int, by: str) -> bool:
-        """Note that ``by`` has cancelled the requests from this shard on. False for a copy, and without a shard."""
+    def unanswered(self, flow: str, key: str, shard: int) -> Mapping[int, GroupRequest]:
+        """Read who has not answered of a shard, without the bodies, and let it take no more."""
+
+    def cancelled(self, flow: str, key: str, shard: int, end: int, by: str) -> bool:
+        """Note that ``by`` has cancelled these shards. False where another has, and the next are closed."""
 
 
 class Waits(Protocol):

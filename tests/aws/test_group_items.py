@@ -409,11 +409,29 @@ def test_only_the_first_of_the_messages_at_one_place_goes_on(clients: Clients) -
 
 def test_of_the_messages_that_cancel_a_group_from_a_shard_on_the_first_goes_on(clients: Clients) -> None:
     groups = the_store(clients).waits.groups
-    assert not groups.cancelled("flow", KEY, 0, "before there is a shard")
+    assert not groups.cancelled("flow", KEY, 0, 1, "before there is a shard")
     assert everything(clients) == []
-    save(the_store(clients).waits.groups)
-    assert [groups.cancelled("flow", KEY, 0, by) for by in ("first", "copy", "first")] == [True, False, True]
-    assert groups.cancelled("flow", KEY, 1, "copy")
+    save(groups)
+    groups.unanswered("flow", KEY, 1)
+    assert [groups.cancelled("flow", KEY, 0, 1, by) for by in ("first", "copy", "first")] == [True, False, True]
+    assert groups.cancelled("flow", KEY, 1, 2, "copy")
+
+
+def test_a_copy_goes_on_where_nobody_has(clients: Clients) -> None:
+    groups = the_store(clients).waits.groups
+    save(groups)
+    assert [groups.cancelled("flow", KEY, 0, 1, by) for by in ("first", "the same, sent back")] == [True, True]
+    assert not groups.cancelled("flow", KEY, 0, 2, "a copy"), "there are no more shards"
+
+
+def test_who_has_not_answered_is_read_without_a_text(clients: Clients) -> None:
+    store = begun(clients)
+    groups = store.waits.groups
+    settle(store, MEMBERS[0])
+    with intercept(Recorder()) as calls:
+        assert groups.unanswered("flow", KEY, 0) == {1: GroupRequest("b", "", ObjectId("o-b"))}
+    assert {call.service for call in calls.calls} == {"dynamodb"}
+    assert store.waits.verdict(address(MEMBERS[1])) is not RECORDED, "the shard takes no more"
 
 
 def everything(clients: Clients) -> list[Any]:

@@ -276,8 +276,9 @@ def test_a_redrive_that_stopped_early_is_not_all(at: Scene) -> None:
 
 
 @pytest.mark.parametrize("option", ["--tenant", "--error"])
-def test_an_empty_filter_of_letters_is_refused(at: Scene, option: str) -> None:
-    assert f"{option} is empty; leave it out to take all" in run(at, *REDRIVE, "--yes", option, "", code=2).stderr
+@pytest.mark.parametrize("value", ["", " "])
+def test_an_empty_filter_of_letters_is_refused(at: Scene, option: str, value: str) -> None:
+    assert f"{option} is empty; leave it out to take all" in run(at, *REDRIVE, "--yes", option, value, code=2).stderr
     assert len(at.sent("dead")) == 3
 
 

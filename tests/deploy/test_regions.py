@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
+from click.testing import CliRunner
 from pydantic import ValidationError
 
+from flowguard.cli import main
+from flowguard.cli.iac import read_needs
 from flowguard.deploy.account import Account
 from flowguard.deploy.finding import Severity
 from flowguard.deploy.needs import Deployment
@@ -61,8 +64,9 @@ def deployment() -> Deployment:
 @pytest.mark.parametrize("what", GIVEN)
 def test_what_is_of_another_region_is_refused_with_why(what: str) -> None:
     given, arn, why = GIVEN[what]
+    options = options_of({**given, "region": HERE})
     with pytest.raises(CannotDeploy) as refused:
-        needs("tests.deploy.everything", options=options_of({**given, "region": HERE}))
+        in_one_region(needs("tests.deploy.everything", options=options), options)
     [problem] = refused.value.problems
     assert problem.startswith(f"{arn} is not of {HERE}: {why}; name one of the deployment's region")
 
@@ -110,14 +114,14 @@ def test_a_stream_of_another_region_is_refused() -> None:
     streams = {**streaming.OPTIONS["streams"], "clicked": {"arn": stream}}
     options = DeployOptions.model_validate({**streaming.OPTIONS, "streams": streams, "region": HERE})
     with pytest.raises(CannotDeploy) as refused:
-        needs("tests.deploy.streaming", options=options)
+        in_one_region(needs("tests.deploy.streaming", options=options), options)
     assert [problem.partition(";")[0] for problem in refused.value.problems] == [f"{stream} is not of {HERE}: {READ}"]
 
 
 def test_the_parts_of_one_deployment_are_of_one_region_where_nobody_says_which() -> None:
     given, _, _ = GIVEN["a table"]
     with pytest.raises(CannotDeploy) as refused:
-        needs("tests.deploy.everything", options=options_of(given))
+        in_one_region(needs("tests.deploy.everything", options=options_of(given)), options_of(given))
     [problem] = refused.value.problems
     assert f"{TABLE}: {CALLED}" in problem
     assert "arn:aws:sns:eu-west-1:123456789012:" in problem
@@ -125,12 +129,20 @@ def test_the_parts_of_one_deployment_are_of_one_region_where_nobody_says_which()
 
 
 def test_what_is_of_one_region_is_deployed() -> None:
-    assert in_one_region(deployment(), DeployOptions()) is deployment()
-    assert in_one_region(deployment(), DeployOptions(region=HERE)) is deployment()
+    in_one_region(deployment(), DeployOptions())
+    in_one_region(deployment(), DeployOptions(region=HERE))
 
 
 def test_the_key_of_a_bucket_is_of_the_buckets_region() -> None:
-    needs("tests.deploy.everything", options=options_of({"bucket_key": KEY, "region": HERE}))
+    options = options_of({"bucket_key": KEY, "region": HERE})
+    in_one_region(needs("tests.deploy.everything", options=options), options)
+
+
+def test_the_key_of_a_stream_is_of_another_region() -> None:
+    streams = {**streaming.OPTIONS["streams"], "clicked": {**streaming.OPTIONS["streams"]["clicked"], "kms_key": KEY}}
+    options = DeployOptions.model_validate({**streaming.OPTIONS, "streams": streams, "region": HERE})
+    with pytest.raises(CannotDeploy, match=f"{KEY} is not of {HERE}: {ENCRYPTS}"):
+        in_one_region(needs("tests.deploy.streaming", options=options), options)
 
 
 def test_a_queue_that_a_url_names_has_the_region_of_the_url() -> None:
@@ -181,3 +193,13 @@ def test_the_doctor_says_that_it_looks_at_another_region_than_the_options_name()
     [first, *_] = check_regions(deployment(), DeployOptions(region=HERE), looked_at(THERE))
     assert (first.rule, first.resource, first.fix) == ("region-other", "the options", f"look at {HERE}, with --region")
     assert [*check_regions(deployment(), DeployOptions(region=HERE), looked_at(HERE))] == []
+
+
+def test_the_command_refuses_and_what_only_looks_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text(f'region = "{HERE}"\nkms_key = "{KEY}"\n')
+    refused = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--options", str(file)])
+    assert refused.exit_code == 2
+    assert f"{KEY} is not of {HERE}: {ENCRYPTS}" in refused.stderr
+    needed, options = read_needs(("flows.take_payment.handlers",), file)
+    assert [one.rule for one in check_regions(needed, options, looked_at(HERE))] == ["region-other"]

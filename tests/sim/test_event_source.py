@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from flowguard.sim.calls import ApiCall
+from flowguard.sim.calls import ApiCall, Response
 from flowguard.sim.event_source import EventSource, failures_of
 from flowguard.sim.functions import Functions, ServedFunction
 from flowguard.sim.recording import RecordedRecord, read_recording
@@ -260,26 +260,39 @@ def test_a_record_of_elsewhere_is_not_postponed_here(source: EventSource) -> Non
     assert not postpone(source, put(source, "never received"), 5)
 
 
-def delete(source: EventSource, operation: str = "DeleteMessage", /, **params: Any) -> Any:
+DELETED: Final = {"ResponseMetadata": {"HTTPStatusCode": 200}}
+
+
+def delete(
+    source: EventSource, operation: str = "DeleteMessage", /, queue: str = "orders", **params: Any
+) -> Response | None:
     client: Any = None
-    return source.deleted(ApiCall("sqs", operation, params, 1, client))
+    url = f"https://sqs.us-east-1.amazonaws.com/123456789012/{queue}"
+    return source.deleted(ApiCall("sqs", operation, {"QueueUrl": url, **params}, 1, client))
 
 
 def test_a_record_that_its_function_deletes_does_not_come_again(source: EventSource, time: VirtualTime) -> None:
     handle = put(source, "a").envelope.receipt_handle
     delivery = take(source, time)
-    assert delete(source, ReceiptHandle=handle) == {}
+    assert delete(source, queue="others", ReceiptHandle=handle) is None, "it came from another queue"
     assert delivery is not None
+    assert source.is_waiting(delivery)
+    assert delete(source, ReceiptHandle=handle) == DELETED
     assert not source.is_waiting(delivery)
-    assert delete(source, ReceiptHandle=handle) == {}, "what is gone is deleted once more"
+    assert delete(source, ReceiptHandle=handle) == DELETED, "what is gone is deleted once more"
 
 
 def test_several_records_are_deleted_in_one_call(source: EventSource, time: VirtualTime) -> None:
     handles = [put(source, body).envelope.receipt_handle for body in ("a", "b", "c")]
     taken = [take(source, time), take(source, time)]
     entries = [{"Id": f"n{place}", "ReceiptHandle": handle} for place, handle in enumerate(handles)]
+    twice = [{**entry, "Id": "n0"} for entry in entries[:2]]
+    assert delete(source, "DeleteMessageBatch", Entries=twice) is None, "ids of one batch differ"
+    many = [{"Id": f"n{place}", "ReceiptHandle": handles[0]} for place in range(11)]
+    assert delete(source, "DeleteMessageBatch", Entries=many) is None, "a batch has ten entries at most"
+    assert delete(source, "DeleteMessageBatch", Entries=many[:10]) is not None
     answer = delete(source, "DeleteMessageBatch", Entries=entries[:2])
-    assert answer == {"Successful": [{"Id": "n0"}, {"Id": "n1"}], "Failed": []}
+    assert answer == {**DELETED, "Successful": [{"Id": "n0"}, {"Id": "n1"}]}
     assert [one is not None and source.is_waiting(one) for one in taken] == [False, False]
     assert delete(source, "DeleteMessageBatch", Entries=entries) is None, "the third one was never received"
 

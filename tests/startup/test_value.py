@@ -115,3 +115,4 @@ def test_a_default_may_be_made_for_each_value() -> None:
     assert first == second == Basket("a", [])
     assert first.items is not second.items
     assert Basket("a", ["b"]).items == Basket("a", items=["b"]).items == ["b"]
+    assert str(inspect.signature(Basket)) == "(name: 'str', items: 'list[str]' = list())"

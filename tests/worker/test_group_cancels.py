@@ -226,11 +226,29 @@ def test_a_turn_cancels_some_shards_and_the_next_goes_on_from_there(at: WaitScen
 def test_copies_do_not_add_up(at: WaitScene) -> None:
     first = many(at)
     assert at.deliver(first)
+    [second] = with_key(at, "cancel_group")
+    assert at.deliver(second)
     at.waiting("searches")
     at.waiting("answers")
     copy = {**first, "messageId": "another"}
     assert not at.function({"Records": [copy]})["batchItemFailures"]
     assert with_key(at, "cancel_group") == []
+
+
+def test_a_letter_of_the_order_that_is_sent_back_goes_on(at: WaitScene) -> None:
+    first = many(at)
+
+    def throttles(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch" and "cancel_group" in str(call.params):
+            raise ClientError({"Error": {"Code": "RequestThrottled", "Message": "slowly"}}, call.operation)
+        return proceed()
+
+    with intercept(throttles):
+        assert not at.deliver(first)
+    assert with_key(at, "cancel_group") == []
+    copy = {**first, "messageId": "of the letter that was sent back"}
+    assert not at.function({"Records": [copy]})["batchItemFailures"]
+    assert len(with_key(at, "cancel_group")) == 1
 
 
 def test_what_was_never_asked_is_not_cancelled(at: WaitScene) -> None:

@@ -250,17 +250,21 @@ def _indexes(block: Block) -> Any:
     return [
         {
             "IndexName": index.get("name"),
-            "KeySchema": [{"AttributeName": name, "KeyType": kind} for kind, name in _index_keys(index)],
+            "KeySchema": _index_keys(index),
         }
         for index in indexes
     ]
 
 
-def _index_keys(index: Block) -> list[tuple[Any, Any]]:
-    """Return role and name of each key of an index, in either of the two forms that the provider takes."""
-    blocks = index.get("key_schema", UNKNOWN)
-    keys = [] if blocks is UNKNOWN else [(key.get("key_type"), key.get("attribute_name")) for key in blocks]
-    return keys or [("HASH", index.get("hash_key")), ("RANGE", index.get("range_key"))]
+def _index_keys(index: Block) -> Any:
+    """Return the keys of an index as DynamoDB has them, of either of the two forms that the provider takes."""
+    if (hash_key := index.get("hash_key")) is not None:
+        keys = [("HASH", hash_key), ("RANGE", index.get("range_key"))]
+    elif (blocks := index.get("key_schema", UNKNOWN)) is UNKNOWN:
+        return UNKNOWN
+    else:
+        keys = [(key.get("key_type"), key.get("attribute_name")) for key in blocks or ()]
+    return [{"AttributeName": name, "KeyType": kind} for kind, name in keys]
 
 
 def _inline(block: Block) -> dict[str, Any]:

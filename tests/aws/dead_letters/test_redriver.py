@@ -404,7 +404,10 @@ def test_where_the_class_is_given_no_letter_of_another_flow_goes_by_its_own_word
     assert not theirs.deleted
 
 
-@pytest.mark.parametrize(("key", "body"), [("deadline", {"deadline": START}), ("answer", {"status": "COMPLETED"})])
+@pytest.mark.parametrize(
+    ("key", "body"),
+    [("deadline", {"deadline": START}), ("answer", {"status": "COMPLETED"}), ("group", {}), ("cancel_group", {})],
+)
 def test_what_a_run_waits_for_goes_to_the_queue_of_answers_where_it_is_believed(key: str, body: dict[str, Any]) -> None:
     with wait_scene() as at:
         address = at.address("a").as_json()

@@ -79,6 +79,14 @@ def test_the_newer_form_of_an_index_in_terraform_is_read_too(
     assert rules([*check_tables(NEEDED, account)]) == found
 
 
+def test_an_index_whose_keys_nobody_knows_yet_is_no_other_one() -> None:
+    plan = json.loads(with_blocks())
+    [index] = plan["resource"]["aws_dynamodb_table"]["flowguard"]["global_secondary_index"]
+    index["key_schema"] = "${var.keys}"
+    account = PlannedAccount(read(json.dumps(plan), "terraform-json"), NEEDED)
+    assert rules([*check_tables(NEEDED, account)]) == []
+
+
 class Described:
     """An account whose tables have these indexes."""
 

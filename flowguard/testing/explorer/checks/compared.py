@@ -12,14 +12,11 @@ from flowguard.testing.explorer.record.outside_call import OUTSIDE
 _WHOLE: Final = frozenset({"dynamodb", "s3", *OUTSIDE})
 """Services of which all state is compared."""
 
-_OF_RECORDS: Final = frozenset(
-    {"ChangeMessageVisibility", "ChangeMessageVisibilityBatch", "DeleteMessage", "DeleteMessageBatch"}
-)
-"""What is asked about a record in hand: it comes again then, or does not."""
+_TIMING: Final = frozenset({"ChangeMessageVisibility", "ChangeMessageVisibilityBatch"})
 
 
 def is_compared(made: CallRecord) -> bool:
     """Answer whether what a call changes counts, or it changes nothing."""
-    if made.is_read or made.service in _WHOLE or made.operation in _OF_RECORDS or is_noted(made):
+    if made.is_read or made.service in _WHOLE or made.operation in _TIMING or is_noted(made):
         return True
-    return sending(made.service, made.operation) is not None
+    return made.of_record or sending(made.service, made.operation) is not None

@@ -36,7 +36,7 @@ class CallRecord:
     ``error`` is the code of its last refusal and ``held`` how its worker was held up before it. ``entries`` counts
     those of a batch send, ``refused`` are the numbers of those that were not taken. ``key`` is that of an object in S3.
     ``conditional`` says that it writes under a condition, ``eventual`` that it reads what may be behind a write.
-    ``places`` are what it touches.
+    ``places`` are what it touches. ``of_record`` says that it is about a record that the function was given.
     """
 
     number: int
@@ -56,6 +56,7 @@ class CallRecord:
     conditional: bool = False
     eventual: bool = False
     places: tuple[Place, ...] = ()
+    of_record: bool = False
 
     @property
     def is_read(self) -> bool:

@@ -221,7 +221,9 @@ class FaultInjector:
         if call.service == "dynamodb" and not made.is_read:
             self._earlier.keep(made.target.split(", "))
         try:
-            answer = self._answered(call, proceed)
+            of_record = self._of_record(call)
+            made.of_record = of_record is not None
+            answer = self._quietly(proceed) if of_record is None else of_record
         except NotInMemory as error:
             made.error = type(error).__name__
             problem = f"calls {call.service} {call.operation}: {error}"
@@ -252,10 +254,6 @@ class FaultInjector:
                 return step()
         finally:
             self._quiet = False
-
-    def _answered(self, call: ApiCall, proceed: Proceed) -> Response:
-        answer = self._of_record(call)
-        return self._quietly(proceed) if answer is None else answer
 
     def _of_record(self, call: ApiCall) -> Response | None:
         """Answer here what a function asks about its records. They are here and not in the engine's queues."""

@@ -137,6 +137,25 @@ def test_who_deletes_its_record_last_loses_nothing() -> None:
     assert report.uncounted == ()
 
 
+def drains_another_queue(event: Any, context: Any) -> None:
+    sqs, work = boto3.client("sqs"), QUEUE.replace("orders", "work")
+    boto3.client("dynamodb").put_item(**PUT)
+    sqs.send_message(QueueUrl=work, MessageBody="left by somebody")
+    for left in sqs.receive_message(QueueUrl=work).get("Messages", []):
+        sqs.delete_message(QueueUrl=work, ReceiptHandle=left["ReceiptHandle"])
+
+
+def test_what_is_deleted_from_another_queue_is_not_compared() -> None:
+    report = explore(
+        PlainFunction("orders", drains_another_queue),
+        [sqs_event("orders", {"order_id": "o1"})],
+        tables={"orders": "order_id"},
+        bound=0,
+        walks=0,
+    )
+    assert report.uncounted == ("sqs DeleteMessage",)
+
+
 class Order(BaseModel):
     order_id: str
 
