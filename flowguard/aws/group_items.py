@@ -238,7 +238,7 @@ class DynamoDBGroups(NamedTuple):
         """
         rows, waiting = self._closed(flow, key, shard)
         return [
-            (self._request(row), None if str(place) in waiting or "answer" not in row else self._answer(row))
+            (self._request(row), self._answer(row) if _has_answered(place, row, waiting) else None)
             for place, row in rows
         ]
 
@@ -251,7 +251,7 @@ class DynamoDBGroups(NamedTuple):
         return {
             place: GroupRequest(row["name"]["S"], "", _text(row, "object_id"), _text(row, "request_id"))
             for place, row in rows
-            if str(place) in waiting or "answer" not in row
+            if not _has_answered(place, row, waiting)
         }
 
     def cancelled(self, flow: str, key: str, shard: int, end: int, by: str) -> bool:
@@ -304,6 +304,11 @@ class DynamoDBGroups(NamedTuple):
 
     def _answer(self, row: Item) -> GivenAnswer:
         return self.calls.read_answer(row["answer"]["M"], about_of(row, "answer"))
+
+
+def _has_answered(place: int, row: Item, waiting: frozenset[str]) -> bool:
+    """Answer whether a row has an answer, and the shard has counted it."""
+    return str(place) not in waiting and "answer" in row
 
 
 def _row_name(number_: int) -> str:

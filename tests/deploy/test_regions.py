@@ -95,6 +95,10 @@ def test_a_queue_is_read_and_fed_in_its_own_region(queue: dict[str, Any], arn: s
     assert [problem.partition(";")[0] for problem in refused.value.problems] == [f"{arn} is not of {HERE}: {why}"]
 
 
+def test_a_stand_in_for_a_region_is_that_of_the_deployment() -> None:
+    in_one_region(changed(arn="arn:aws:sqs:${AWS::Region}:123456789012:parcels"), DeployOptions(region=HERE))
+
+
 def test_records_are_given_up_to_a_queue_of_the_same_region() -> None:
     taken = next(one.give_up_to for one in deployment().queues if one.give_up_to is not None)
     moved = [replace(one, arn=QUEUE, reader=None) if one.name == taken else one for one in deployment().queues]

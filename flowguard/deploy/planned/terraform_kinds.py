@@ -263,7 +263,7 @@ def _index_keys(index: Block) -> Any:
     elif (blocks := index.get("key_schema", UNKNOWN)) is UNKNOWN:
         return UNKNOWN
     else:
-        keys = [(key.get("key_type"), key.get("attribute_name")) for key in blocks or ()]
+        keys = [] if blocks is None else [(key.get("key_type"), key.get("attribute_name")) for key in blocks]
     return [{"AttributeName": name, "KeyType": kind} for kind, name in keys]
 
 

@@ -79,12 +79,15 @@ def test_the_newer_form_of_an_index_in_terraform_is_read_too(
     assert rules([*check_tables(NEEDED, account)]) == found
 
 
-def test_an_index_whose_keys_nobody_knows_yet_is_no_other_one() -> None:
+@pytest.mark.parametrize(
+    ("keys", "found"), [("${var.keys}", []), (None, [("index-other", "flowguard")])], ids=["not known yet", "none"]
+)
+def test_an_index_whose_keys_nobody_knows_yet_is_no_other_one(keys: object, found: list[tuple[str, str]]) -> None:
     plan = json.loads(with_blocks())
     [index] = plan["resource"]["aws_dynamodb_table"]["flowguard"]["global_secondary_index"]
-    index["key_schema"] = "${var.keys}"
+    index["key_schema"] = keys
     account = PlannedAccount(read(json.dumps(plan), "terraform-json"), NEEDED)
-    assert rules([*check_tables(NEEDED, account)]) == []
+    assert rules([*check_tables(NEEDED, account)]) == found
 
 
 class Described:

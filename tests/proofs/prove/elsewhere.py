@@ -42,7 +42,7 @@ TESTED: Final = (
         r"^(protocol\.group_cancel|worker\.(group_cancels|children))\.|^worker\.orders\..*GroupCancel|"
         r"^aws\.group_items\.DynamoDBGroups\.cancelled|cancels_group",
         (
-            *("tests/worker/test_children.py", "tests/worker/test_group_cancels.py"),
+            *("tests/worker/test_children.py", "tests/worker/test_group_cancels.py", "tests/aws/test_group_items.py"),
             *("tests/worker/runtime/test_cancelled_children.py", "tests/worker/test_tenant.py"),
         ),
         "what is cancelled with a run that has asked for it",
