@@ -36,8 +36,9 @@ def fix_taken_back(effect: tuple[Site, str, str], undisturbed: Mapping[tuple[Sit
 
 
 def is_taken_back(effect: tuple[Site, str, str], undisturbed: Mapping[tuple[Site, str, str], int]) -> bool:
-    """Answer whether an effect is a deletion that no undisturbed run makes."""
-    return effect[1].startswith("Delete") and not undisturbed.get(effect)
+    """Answer whether an effect is a deletion that no undisturbed run makes, by a line that its author can change."""
+    site, operation, _ = effect
+    return operation.startswith("Delete") and not site.by_library and not undisturbed.get(effect)
 
 
 def fix_unheard(history: History, work: str) -> Fix | None:

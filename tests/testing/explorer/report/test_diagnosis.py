@@ -14,6 +14,8 @@ from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import PlainFunction, explore
 from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.report.after_errors import fix_taken_back
 from flowguard.testing.explorer.report.diagnosis import diagnose, effects
 from tests.testing.explorer.histories import history_of
 
@@ -123,6 +125,12 @@ def test_what_makes_a_failure_worse_is_the_line_to_change(handler: Any, fix: str
     first = report.violations[0]
     assert first.site is not None
     assert (first.site.line, fix in first.fix) == (line_of(handler), True), first.fix
+
+
+@pytest.mark.parametrize("by_library", [False, True])
+def test_a_deletion_after_an_error_is_for_its_author_to_leave_out(by_library: bool) -> None:
+    deletion = Site("orders.py", 7, "charge", by_library=by_library), "DeleteItem", "marks"
+    assert (fix_taken_back(deletion, {}) is None) is by_library
 
 
 def test_who_deletes_its_record_last_loses_nothing() -> None:
