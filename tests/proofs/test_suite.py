@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import unit
 from tests.conftest import REASONED
 from tests.proofs import suite
 from tests.proofs.prove import others
@@ -107,10 +108,20 @@ def test_a_test_with_its_reason_may_take_longer(session: pytest.Pytester, mark: 
     run(session, "--cpu-limit=0.01").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("options", [[], ["--cpu-limit=1000"], ["--cpu-limit=0.45"]])
-def test_no_test_is_judged_unasked_or_below_the_limit_here(session: pytest.Pytester, options: list[str]) -> None:
+@pytest.mark.parametrize("options", [[], ["--cpu-limit=1000"]])
+def test_no_test_is_judged_unasked_or_below_the_limit(session: pytest.Pytester, options: list[str]) -> None:
     session.makepyfile(BUSY)
     run(session, *options).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(("units", "counts"), [([0.05, 0.2, 0.05], {"passed": 1}), ([0.05, 0.09, 0.05], {"failed": 1})])
+def test_a_test_is_judged_by_the_slowest_of_three_units_here(
+    session: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, units: list[float], counts: dict[str, int]
+) -> None:
+    session.makepyfile(BUSY)
+    measured = iter(units)
+    monkeypatch.setattr(unit, "seconds", lambda: next(measured))
+    run(session, "--cpu-limit=0.45").assert_outcomes(**counts)
 
 
 @pytest.mark.parametrize("mark", ["slow", "slow('')", "proof", "proof()", "long"])
