@@ -1,0 +1,34 @@
+"""A run that is put off: its request is sent once more with a delay, and nothing of it has begun.
+
+::
+
+    request ─ claim ─ release, with the burst ─ the same message, delayed ─ ack
+                                                   └ claim ─ handle ─ commit, or a newer request has the object
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from flowguard.protocol.run import Burst, Claim
+from flowguard.worker.routing import Arrival
+
+_MS = timedelta(milliseconds=1)
+
+
+def burst_of(arrival: Arrival, claim: Claim, now: int) -> Burst | None:
+    """Return the burst for whose end the claimed hop waits, ``now`` in ms. None for a hop that begins.
+
+    What has no queue is not put off. Clocks differ: nothing rests longer than the flow says from now on.
+    """
+    message, before, debounce = arrival.message, claim.before, arrival.flow.debounce
+    if debounce is None or message.hop > 1 or message.attempt != (0, 0) or arrival.envelope.retried_in_place:
+        return None
+    if message.cancelled is not None or claim.item.cancelled_because is not None or arrival.problem is not None:
+        return None
+    burst = None if before is None or before.retry else before.burst
+    since = now if burst is None else min(burst.since, now)
+    until = min(now + debounce.quiet // _MS, since + debounce.most // _MS)
+    if burst is not None and burst.requested_at == message.requested_at:
+        until = min(until, burst.until)
+    return Burst(since, until, message.requested_at) if now < until else None
