@@ -207,7 +207,7 @@ class FailPhase:
             self._emitter.emit(EventType.CONTINUED, arrival, requests=requests)
             why = f"{requests} requests of its group are saved, and more are to be"
         else:
-            delay = max(0, -((now - burst.until) // 1000))
+            delay = -((now - burst.until) // 1000)
             self._emitter.emit(EventType.PUT_OFF, arrival, delay=delay)
             why = "its run is put off for newer requests of its object"
         if arrival.envelope.retried_in_place:

@@ -107,11 +107,11 @@ class HandlePhase:
 
     def _wait_for_newer(self, arrival: Arrival, claim: Claim) -> None:
         """Raise :class:`GoesOn` where the run is put off for newer requests of its object."""
-        if arrival.flow.debounce is None:
+        if (debounce := arrival.flow.debounce) is None:
             return
         from flowguard.worker.put_off import burst_of  # most flows put nothing off
 
-        if (burst := burst_of(arrival, claim, self._services.clock.now())) is not None:
+        if (burst := burst_of(debounce, arrival, claim, self._services.clock.now())) is not None:
             raise GoesOn(burst=burst)
 
     def _ended_group(self, arrival: Arrival, claim: Claim) -> EndedGroup | None:

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from flowguard.debounce import Debounce
 from flowguard.protocol.run import Burst, Claim
 from flowguard.worker.routing import Arrival
 
 _MS = timedelta(milliseconds=1)
 
 
-def burst_of(arrival: Arrival, claim: Claim, now: int) -> Burst | None:
+def burst_of(debounce: Debounce, arrival: Arrival, claim: Claim, now: int) -> Burst | None:
     """Return the burst for whose end the claimed hop waits, ``now`` in ms. None for a hop that begins.
 
     What has no queue is not put off. Clocks differ: nothing rests longer than the flow says from now on.
     """
-    message, before, debounce = arrival.message, claim.before, arrival.flow.debounce
-    if debounce is None or message.hop > 1 or message.attempt != (0, 0) or arrival.envelope.retried_in_place:
+    message, before = arrival.message, claim.before
+    if message.hop > 1 or message.attempt != (0, 0) or arrival.envelope.retried_in_place:
         return None
     if message.cancelled is not None or claim.item.cancelled_because is not None or arrival.problem is not None:
         return None

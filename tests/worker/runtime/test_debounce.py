@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from flowguard.aws.services import aws_store
 from flowguard.debounce import Debounce
 from flowguard.errors import DefinitionError, RunFailed, TooLarge
 from flowguard.events import EventType
@@ -21,14 +22,17 @@ from flowguard.operate.run_rows import is_left
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Burst, Claim, RunItem, Status
 from flowguard.retry import Fixed, RetryPolicy
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS, explore, sqs_event
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
+from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.put_off import burst_of
 from flowguard.worker.routing import Arrival
+from tests.aws.engines import same_clients
 from tests.scene import START, Order, Scene, Script, record, scene, two_stages
 from tests.worker.runtime.mishaps import Died, dies_at
 
@@ -264,6 +268,33 @@ def test_a_request_that_fits_no_queue_once_more_stays_for_the_quiet_time(
     assert [entry["VisibilityTimeout"] for call in seen for entry in call.get("Entries", [call])] == [30]
 
 
+def test_a_cancelled_request_ends_at_once(at: Scene) -> None:
+    at.deliver(at.message(cancelled="not needed"))
+    assert (at.told(EventType.PUT_OFF), item_of(at).status) == (0, Status.FAILED)
+
+
+def test_a_run_that_was_cancelled_ends_with_its_next_message(at: Scene) -> None:
+    at.deliver(at.message())
+    store = aws_store(Settings(), same_clients())
+    assert store.cancellations.cancel("orders", ObjectId("o1"), START, "not needed", START) is not None
+    at.deliver(at.message())
+    assert (at.told(EventType.PUT_OFF), item_of(at).status) == (1, Status.FAILED)
+
+
+def test_what_an_earlier_run_remembered_is_left_for_whoever_begins(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HopMemory, "begin", lambda memory: pytest.fail("nothing has begun"))
+    at.deliver(at.message())
+    assert at.told(EventType.PUT_OFF) == 1
+
+
+def test_a_flow_without_it_writes_nothing_of_it() -> None:
+    with scene() as at, intercept(recorder := Recorder()):
+        at.deliver(at.message())
+        at.deliver(at.second())
+    assert at.told(EventType.COMPLETED) == 1
+    assert not [call for call in recorder.calls if "burst" in str(call.params)]
+
+
 # -- when a burst is over ---------------------------------------------------------------------------------------------
 
 NOW = START + 1_000_000
@@ -302,7 +333,10 @@ def burst(
         RequestId("left"), OLDER, 1, status, stage.name, 1, stored_retry, 0, 1, owner, 0, done=False, burst=before
     )
     claimed = left._replace(request_id=RequestId("r"), requested_at=requested_at)
-    return burst_of(Arrival(envelope, Orders, stage, message, problem=problem), Claim(message, claimed, left), NOW)
+    assert Orders.debounce is not None
+    return burst_of(
+        Orders.debounce, Arrival(envelope, Orders, stage, message, problem=problem), Claim(message, claimed, left), NOW
+    )
 
 
 @pytest.mark.parametrize(
