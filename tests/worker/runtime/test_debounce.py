@@ -306,9 +306,9 @@ def burst(
     before: Burst | None,
     *,
     requested_at: int = LAST,
-    retry: int = 0,
-    stored_retry: int = 0,
+    attempt: int = 1,
     problem: RunFailed | None = None,
+    **stored: Any,
 ) -> Burst | None:
     """What a claim of a first hop waits for whose item was like this before."""
 
@@ -323,15 +323,14 @@ def burst(
         request_id=RequestId("r"),
         requested_at=requested_at,
         body="{}",
-        retry=retry,
+        retry=attempt - 1,
     )
     [envelope] = normalize({"Records": [record(message)]})
     assert isinstance(envelope, Envelope)
     stage, owner = Orders.stage("price-order"), Owner("me")
     status = Status.RUNNING
-    left = RunItem(
-        RequestId("left"), OLDER, 1, status, stage.name, 1, stored_retry, 0, 1, owner, 0, done=False, burst=before
-    )
+    left = RunItem(RequestId("left"), OLDER, 1, status, stage.name, 1, 0, 0, 1, owner, 0, done=False, burst=before)
+    left = left._replace(**stored)
     claimed = left._replace(request_id=RequestId("r"), requested_at=requested_at)
     assert Orders.debounce is not None
     return burst_of(
@@ -369,10 +368,13 @@ def test_what_cannot_work_waits_for_nothing() -> None:
     assert burst(None, problem=RunFailed("its functions were killed")) is None
 
 
-def test_a_burst_ends_with_the_first_attempt_that_fails() -> None:
-    left = Burst(NOW - 300_000, NOW - 1, OLDER)
-    assert burst(left, stored_retry=1) == Burst(NOW, NOW + 30_000, LAST)
-    assert burst(left, retry=1) is None, "and an attempt after one that failed waits for nothing"
+@pytest.mark.parametrize("stored", [{"retry": 1}, {"hop": 2}, {"done": True}], ids=str)
+def test_a_burst_is_over_where_its_run_has_begun(stored: dict[str, Any]) -> None:
+    assert burst(Burst(NOW - 300_000, NOW - 1, OLDER), **stored) == Burst(NOW, NOW + 30_000, LAST)
+
+
+def test_an_attempt_after_one_that_failed_waits_for_nothing() -> None:
+    assert burst(None, attempt=2) is None
 
 
 # -- what a flow may say ----------------------------------------------------------------------------------------------
