@@ -1,4 +1,4 @@
-"""Requests of one object that come in quick succession: the last of them runs, once there is quiet.
+"""Carry out the last of several requests that come in quick succession for one object.
 
 ::
 

@@ -1,4 +1,4 @@
-"""A run that is put off: its request is sent once more with a delay, and nothing of it has begun.
+"""Put a run off for newer requests of its object. Its own request is sent once more with a delay.
 
 ::
 
