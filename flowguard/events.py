@@ -70,6 +70,8 @@ class EventType(StrEnum):
     RETRIED = "retried"
     CONTINUED = "continued"
     """No time was left to save all requests of a group: another invocation goes on, as the same attempt."""
+    PUT_OFF = "put_off"
+    """The run waits for newer requests of its object, by the flow's ``debounce``: it begins in ``delay`` seconds."""
     SENT = "sent"
     NOT_SENT = "not_sent"
     PARKED = "parked"

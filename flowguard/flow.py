@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Literal, TypeGuard
 
 from flowguard.callback import Callback
+from flowguard.debounce import Debounce, debounce_of, debounce_problems
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, RunFailed, shown, span_problem
 from flowguard.every import Every, every_problems, payload_problem
@@ -79,6 +80,8 @@ class Flow:
                       :class:`flowguard.streams.KinesisStream`, :class:`flowguard.streams.TableStream` and
                       :class:`flowguard.streams.KafkaTopic`
     ``every``         the schedules that begin runs at the first stage: a tuple of :class:`flowguard.every.Every`
+    ``debounce``      puts a run off until no newer request has come for so long: a timedelta, or a
+                      :class:`flowguard.debounce.Debounce`. Of a burst of requests the last one runs
     ``complete_to``   the destination that is notified of every ended run, beside the ``reply_to`` of its request
     ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it
                       names them; by default all of the function's own account and region
@@ -123,6 +126,7 @@ class Flow:
     callbacks: ClassVar[tuple[Callback, ...]]
     streams: ClassVar[tuple[Stream, ...]]
     every: ClassVar[tuple[Every, ...]]
+    debounce: ClassVar[Debounce | None]
     complete_to: ClassVar[Destination | None]
     reply_to: ClassVar[tuple[Destination, ...] | None]
     tenant: ClassVar[str | None]
@@ -156,6 +160,7 @@ class Flow:
         callbacks: tuple[Callback, ...] = (),
         streams: tuple[Stream, ...] = (),
         every: tuple[Every, ...] = (),
+        debounce: timedelta | Debounce | None = None,
         complete_to: Destination | str | None = None,
         reply_to: tuple[Destination | str, ...] | None = None,
         tenant: str | None = None,
@@ -180,7 +185,7 @@ class Flow:
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
         cls.answers = cls.inbox if answers is None else destination(answers)
-        cls.callbacks, cls.streams, cls.every = callbacks, streams, every
+        cls.callbacks, cls.streams, cls.every, cls.debounce = callbacks, streams, every, debounce_of(debounce)
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
         cls.tenant, cls.carry, cls.max_hops, cls.max_depth = tenant, carry, max_hops, max_depth
@@ -196,6 +201,7 @@ class Flow:
             *_codec_problems(cls),
             *stream_problems(streams, attaches=cls.on_conflict is OnConflict.ATTACH),
             *_stage_problems(cls),
+            *debounce_problems(cls.debounce, cls.on_conflict, cls.object_id, _entry_stages(cls), cls.inbox),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
         cls.entries = tuple(dict.fromkeys((cls.stages[0].name, *entries)))
@@ -387,6 +393,10 @@ def _option_problems(flow: AnyFlow) -> list[str]:
     if not 0 <= flow.max_depth <= MOST_HOPS:
         problems.append(f"max_depth is {flow.max_depth}; a chain has no runs before one, or up to {MOST_HOPS:,}")
     return [*problems, *_span_problems(flow), *_keep_problems(flow), *_carry_problems(flow.carry)]
+
+
+def _entry_stages(flow: AnyFlow) -> list[AnyStage]:
+    return [stage for place, stage in enumerate(flow.stages) if not place or stage.name in flow.entries]
 
 
 def _callback_problems(flow: AnyFlow) -> list[str]:

@@ -48,6 +48,7 @@ FOLDERS: Final[Mapping[str, Sequence[frozenset[str]]]] = {
 
 ALSO_IMPORTED: Final = {
     "clock": "settings of tests",
+    "debounce": "flows that carry out the last of a burst",
     "every": "flows that run by the clock",
     "spans": "observers that open spans",
     "streams": "flows that start from a stream",

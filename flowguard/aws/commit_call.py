@@ -20,7 +20,7 @@ from flowguard.aws.items import ASKER, Item, number, record_item, run_key, value
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import answered_askers, noted_asker
 from flowguard.protocol.fields import IN_PLACE_OF_A_CLAIM
-from flowguard.protocol.run import ENDED, BackOff, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
+from flowguard.protocol.run import ENDED, BackOff, Burst, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
 from flowguard.protocol.run_history import after_commit, after_retry, newest
 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
@@ -47,11 +47,17 @@ class _Update:
 
 
 def release_call(
-    table: str, claim: Claim, now: int, *, failed: bool, history: str = "", back_off: BackOff | None = None
+    table: str,
+    claim: Claim,
+    now: int,
+    *,
+    failed: bool,
+    history: str = "",
+    rest: BackOff | Burst | None = None,
 ) -> Any:
     """Build the UpdateItem that ends a lease. With ``failed`` the item counts the attempt.
 
-    ``history`` tells of it, and ``back_off`` notes why it failed.
+    ``history`` tells of it. ``rest`` notes why it failed, or until when the run is put off.
     The worker was not killed: ``kills`` is one less, since the next claim of the attempt adds one for each lease.
     """
     item = claim.item
@@ -71,8 +77,9 @@ def release_call(
     )
     if history:
         update.set(HISTORY, ":history", {"S": history})
-    if back_off is not None:
-        update.set("back_off", ":back_off", record_item(back_off))
+    if rest is not None:
+        attribute = "burst" if isinstance(rest, Burst) else "back_off"
+        update.set(attribute, f":{attribute}", record_item(rest))
     return {
         "TableName": table,
         "Key": run_key(claim.message.flow, claim.message.object_id),
@@ -144,11 +151,11 @@ class CommitCalls:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
-    def history_after_retry(self, claim: Claim, now: int, back_off: BackOff | None) -> str:
+    def history_after_retry(self, claim: Claim, now: int, rest: BackOff | Burst | None) -> str:
         """Return the history with an attempt that has failed, as much as the item has room for beside its error."""
         key = run_key(claim.message.flow, claim.message.object_id)
         state = self._texts.stored_state(claim)
-        return newest(after_retry(claim, now), room_in_claimed(claim, key, state, back_off))
+        return newest(after_retry(claim, now), room_in_claimed(claim, key, state, rest))
 
 
 def _ending(item: RunItem, commit: Commit) -> _Update:
@@ -157,6 +164,7 @@ def _ending(item: RunItem, commit: Commit) -> _Update:
         changes=["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"],
         removed=[
             *(["stages"] if commit.status is Status.COMPLETED else []),
+            *(["burst"] if item.burst is not None else []),
             *expressions.FIRST_TEXT,
         ],
         names=dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES),

@@ -27,7 +27,18 @@ from flowguard.payload.codec import Codecs
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.claims import begins_anew, decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import BackOff, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
+from flowguard.protocol.run import (
+    BackOff,
+    Burst,
+    Claim,
+    ClaimRequest,
+    Commit,
+    Committed,
+    Fenced,
+    FencedBy,
+    Refused,
+    RunItem,
+)
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 
@@ -148,13 +159,13 @@ class DynamoDBStore:
 
     # -- release
 
-    def release(self, claim: Claim, now: int, *, failed: bool, back_off: BackOff | None = None) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
         """End the lease with one UpdateItem under the commit's own fence, and note why the attempt failed.
 
         Repeated after a lost answer it writes the same again.
         """
-        history = self._calls.history_after_retry(claim, now, back_off) if failed else ""
-        self._write_fenced(release_call(self._table, claim, now, failed=failed, history=history, back_off=back_off))
+        history = self._calls.history_after_retry(claim, now, rest) if failed else ""
+        self._write_fenced(release_call(self._table, claim, now, failed=failed, history=history, rest=rest))
 
     def back_off(self, claim: Claim, back_off: BackOff) -> None:
         """Note with one UpdateItem why the hop rests. Nothing is written where its worker is fenced."""

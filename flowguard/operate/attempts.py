@@ -39,4 +39,6 @@ def _expected_at(item: RunItem) -> int:
         return item.wait.deadline
     if item.done:
         return item.committed_at
+    if item.burst is not None and not item.retry:
+        return max(item.burst.until, item.lease_until + REST)
     return item.lease_until + REST if item.back_off is None else item.back_off.until

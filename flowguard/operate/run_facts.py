@@ -121,7 +121,15 @@ def standing(item: RunItem, now: int, flow: AnyFlow | None = None) -> str:
         return f"hop {item.hop} is committed; the message of hop {item.hop + 1} is on its way"
     if item.back_off is not None:
         return _resting(item, item.back_off, now)
+    if item.burst is not None and is_put_off(item, now):
+        return f"it waits for newer requests of its object, and begins at {moment(item.burst.until, now)}, by itself"
     return _at_work(item, now)
+
+
+def is_put_off(item: RunItem, now: int) -> bool:
+    """Answer whether the run has not begun, and waits for newer requests of its object."""
+    burst = item.burst
+    return burst is not None and burst.until >= now and not item.retry and item.lease_until <= now and not item.done
 
 
 def _at_work(item: RunItem, now: int) -> str:

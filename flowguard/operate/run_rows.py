@@ -6,7 +6,7 @@ from typing import Any
 
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.operate.moments import iso
-from flowguard.operate.run_facts import place_facts, standing, stored_text
+from flowguard.operate.run_facts import is_put_off, place_facts, standing, stored_text
 from flowguard.protocol.run import ENDED, RunItem, Status
 
 
@@ -25,7 +25,7 @@ def is_late(item: RunItem, now: int) -> bool:
 
 def is_left(item: RunItem, now: int) -> bool:
     """Answer whether a hop has begun and not ended, no worker has it, and no attempt is to come."""
-    rests = item.back_off is not None and item.back_off.until >= now
+    rests = (item.back_off is not None and item.back_off.until >= now) or is_put_off(item, now)
     return item.status is Status.RUNNING and not item.done and item.lease_until <= now and not rests
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NewType
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import BackOff, Cancellation, ClaimRequest, RunItem
+from flowguard.protocol.run import BackOff, Burst, Cancellation, ClaimRequest, RunItem
 from flowguard.protocol.waiting import Late
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import ErrorNote, Message
@@ -107,6 +107,7 @@ PARTS: Final[Mapping[type, Mapping[str, Kind | type]]] = {
     Callers: {"term": Kind.TEXT, "held": Kind.TEXTS, "rows": Kind.MARK},
     Late: {"hop": Kind.COUNT, "names": Kind.NAMES, "group": Kind.TEXT},
     BackOff: {"error": ErrorNote, "until": Kind.TIME},
+    Burst: {"since": Kind.TIME, "until": Kind.TIME, "requested_at": Kind.TIME},
     Cancellation: {"request_id": Kind.TEXT, "at": Kind.TIME, "why": Kind.TEXT},
     FailedHop: {
         "request_id": Kind.TEXT,
@@ -247,6 +248,7 @@ FIELDS: Final = (
         origin="reset of a cache",
     ),
     Field("back_off", BackOff, "Why the hop rests, and until when", frozenset({BACK_OFF, RELEASE}), CLAIMS),
+    Field("burst", Burst, "Until when the run is put off for newer requests", frozenset({RELEASE}), _COMMIT),
     Field("kills", Kind.COUNT, "How many workers of the attempt were killed", frozenset({RELEASE, KILLS}), CLAIMS),
     Field(
         "stages",

@@ -62,6 +62,17 @@ class BackOff(NamedTuple):
     until: int
 
 
+class Burst(NamedTuple):
+    """Requests of one object that come in quick succession. The run of the last one begins when none has come for long.
+
+    It is ``since`` the first of them came. The run of the time ``requested_at`` begins at ``until``. All are in ms.
+    """
+
+    since: int
+    until: int
+    requested_at: int
+
+
 class RunItem(NamedTuple):
     """The item as it is stored. Times are ms since 1970; ``state`` and ``result`` are JSON text.
 
@@ -128,6 +139,8 @@ class RunItem(NamedTuple):
     """
     back_off: BackOff | None = None
     """Why the last attempt failed, and when the next one comes. Only where that takes long, or the record stays."""
+    burst: Burst | None = None
+    """What a run that is put off waits for, until its first hop is committed. A run that takes over finds it."""
     history: str = ""
     """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
     kills: int = 0

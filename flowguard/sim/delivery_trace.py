@@ -32,6 +32,7 @@ OUTCOMES = {
     EventType.FENCED: "fenced",
     EventType.RETRIED: "retried",
     EventType.CONTINUED: "continued",
+    EventType.PUT_OFF: "put off",
     EventType.FAILED: "failed",
     EventType.UNDONE: "undone",
     EventType.BROKEN: "broken",

@@ -18,7 +18,7 @@ from flowguard.events import EventType
 from flowguard.payload.encoding import decode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import BackOff, Claim, Commit, RunItem
+from flowguard.protocol.run import BackOff, Burst, Claim, Commit, RunItem
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.spans import Phase
 from flowguard.verdicts import Verdict
@@ -196,20 +196,27 @@ class FailPhase:
         (_, inbox), signer = arrival.flow.entrance(), self._services.signer
         return retried(message, arrival.envelope, delay, signer, continued, inbox)
 
-    def continued(self, arrival: Arrival, claim: Claim, requests: int) -> Ending:
+    def continued(self, arrival: Arrival, claim: Claim, requests: int, burst: Burst | None) -> Ending:
         """Let another invocation go on with the hop as the same attempt, with the message sent again or in place.
 
-        One that is not sent leaves its record, which goes on as well.
+        That is at the end of a ``burst``, or at once. One that is not sent leaves its record, which goes on as well.
         """
-        self._services.store.release(claim, self._services.clock.now(), failed=False)
-        self._emitter.emit(EventType.CONTINUED, arrival, requests=requests)
-        why = f"{requests} requests of its group are saved, and more are to be"
+        now, delay = self._services.clock.now(), 0
+        self._services.store.release(claim, now, failed=False, rest=burst)
+        if burst is None:
+            self._emitter.emit(EventType.CONTINUED, arrival, requests=requests)
+            why = f"{requests} requests of its group are saved, and more are to be"
+        else:
+            delay = -((now - burst.until) // 1000)
+            self._emitter.emit(EventType.PUT_OFF, arrival, delay=delay)
+            why = "its run is put off for newer requests of its object"
         if arrival.envelope.retried_in_place:
-            self._services.sender.postpone(arrival.envelope, 0)
+            self._services.sender.postpone(arrival.envelope, delay)
             return kept(arrival, Verdict.CLAIMED, why)
         try:
-            onward = self._retried(arrival, arrival.message, 0, continued=claim.item.epoch)
+            onward = self._retried(arrival, arrival.message, delay, continued=claim.item.epoch)
         except TooLarge:
+            self._services.sender.postpone(arrival.envelope, delay)
             return kept(arrival, Verdict.CLAIMED, why)
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
             refusal = self._services.sender.send([onward]).get(0)
@@ -224,7 +231,7 @@ class FailPhase:
         self._tell(arrival, claim, note)
         now = self._services.clock.now()
         back_off = BackOff(veiled(arrival.flow, note), now + delay * 1000)
-        self._services.store.release(claim, now, failed=True, back_off=back_off)
+        self._services.store.release(claim, now, failed=True, rest=back_off)
         self._services.sender.postpone(arrival.envelope, delay)
         self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))

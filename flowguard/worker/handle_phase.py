@@ -10,7 +10,7 @@ from flowguard.errors import Cancelled, GroupUnsaved, OtherRelease, RunFailed
 from flowguard.outcome import Outcome, WaitForGroup
 from flowguard.payload.encoding import decode
 from flowguard.protocol.groups import group_key
-from flowguard.protocol.run import Claim, Commit, RunItem
+from flowguard.protocol.run import Burst, Claim, Commit, RunItem
 from flowguard.recorded.read_answers import EndedGroup
 from flowguard.recorded.table_writes import RefusedWrites
 from flowguard.spans import Phase
@@ -58,6 +58,7 @@ class HandlePhase:
     def planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit:
         """Call the handler, and plan the commit of what it asks for."""
         if not calls:  # what is there later is of this very attempt
+            self._wait_for_newer(arrival, memory.claim)
             memory.begin()
         claim = memory.claim
         if (why := claim.item.cancelled_because or arrival.message.cancelled) and claim.item.own_failure is None:
@@ -104,6 +105,15 @@ class HandlePhase:
         planned = self._saved(outcome, planner, memory, calls) if isinstance(outcome, WaitForGroup) else outcome
         return planner.ended(planned, step)._replace(ended_at=ended_at)
 
+    def _wait_for_newer(self, arrival: Arrival, claim: Claim) -> None:
+        """Raise :class:`GoesOn` where the run is put off for newer requests of its object."""
+        if (debounce := arrival.flow.debounce) is None:
+            return
+        from flowguard.worker.put_off import burst_of  # most flows put nothing off
+
+        if (burst := burst_of(debounce, arrival, claim, self._services.clock.now())) is not None:
+            raise GoesOn(burst=burst)
+
     def _ended_group(self, arrival: Arrival, claim: Claim) -> EndedGroup | None:
         wait = claim.item.wait
         group = wait.plan.group if wait is not None and wait.plan is not None else None
@@ -135,11 +145,14 @@ class HandlePhase:
 
 
 class GoesOn(Exception):
-    """The requests of a group are saved up to here (``requests``). Another invocation saves more."""
+    """Another invocation goes on with the attempt.
 
-    def __init__(self, requests: int) -> None:
-        super().__init__(requests)
-        self.requests = requests
+    The requests of a group are saved up to here (``requests``), or the run is put off to the end of a ``burst``.
+    """
+
+    def __init__(self, requests: int = 0, burst: Burst | None = None) -> None:
+        super().__init__(requests, burst)
+        self.requests, self.burst = requests, burst
 
 
 def _read(stage: AnyStage, message: Message, item: RunItem) -> Any:

@@ -18,6 +18,7 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
     BackOff,
+    Burst,
     Claim,
     ClaimRequest,
     Commit,
@@ -288,10 +289,10 @@ class Store(Protocol):
         """
         ...
 
-    def release(self, claim: Claim, now: int, *, failed: bool, back_off: BackOff | None = None) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
         """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
 
-        ``back_off`` is noted as by :meth:`back_off`. Writes nothing where another owns the hop by now.
+        ``rest`` is noted: a back-off until the next claim, a burst until a commit. Another worker is not written over.
         """
         ...
 

@@ -121,14 +121,15 @@ class Runtime:
         """Run the stage. Nothing that it recorded has happened when this returns. An ending is for one that fails."""
         try:
             return self._handle.planned(arrival, memory, refused, calls)
-        except GoesOn as saved:
-            return self._fail.continued(arrival, memory.claim, saved.requests)
+        except GoesOn as later:
+            goes_on = later.requests, later.burst
         except WorkerFenced as fenced:
             return self._commits.overtaken(arrival, FencedBy(fenced.by))
         except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
             raise
         except BaseException as error:  # a stage may raise anything; what follows is decided in one place
             return (yield from self._fail.failed(arrival, memory.claim, error))
+        return self._fail.continued(arrival, memory.claim, *goes_on)  # not as what an error came to
 
 
 class NotBegun(FlowguardError):

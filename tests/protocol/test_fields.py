@@ -23,7 +23,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.fields import FIELDS, Field, Kind, Writer, claiming
 from flowguard.protocol.memo import Memo
-from flowguard.protocol.run import BackOff, Cancellation, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
+from flowguard.protocol.run import BackOff, Burst, Cancellation, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
 from flowguard.protocol.waiting import Late, Wait, WaitPlan
 from flowguard.wire.message import ErrorNote
 from tests.aws.states import NOW, STORED, item, request
@@ -61,7 +61,7 @@ def test_what_is_read_for_a_list() -> None:
     assert set(run_pages.PARTS.split(", ")) == {
         *("pk", "sk", "request_id", "requested_at", "version", "#status", "stage", "hop", "retry", "redrive", "epoch"),
         *("#owner", "lease_until", "done", "committed_at", "#ttl", "#error", "waiting", "#wait", "failed", "cancelled"),
-        *("reset_at", "back_off"),
+        *("reset_at", "back_off", "burst"),
     }
     assert {f"#{one}": one for one in ("status", "owner", "ttl", "error", "wait")} == run_pages.NAMES
 
@@ -144,6 +144,7 @@ STORED_FIELDS: Final[Mapping[str, tuple[Any, Any]]] = {
     "callers": (record_item(Callers("t")), Callers("t")),
     "answered": (record_item(Callers("t")), Callers("t")),
     "back_off": (record_item(BackOff(NOTE, 8)), BackOff(NOTE, 8)),
+    "burst": (record_item(Burst(1, 2, 3)), Burst(1, 2, 3)),
 }
 
 
@@ -191,9 +192,8 @@ def _updates() -> Iterator[tuple[Writer, str, Mapping[str, str]]]:
     calls: list[tuple[Writer, Any]] = [(claiming(one), claim_call("table", one)) for one in _requests()]
     claim = _claim(_asked(OnConflict.ATTACH, 2, False))
     calls += [(fields.COMMIT, one) for one in _commits()]
-    calls.append(
-        (fields.RELEASE, release_call("table", claim, NOW, failed=True, history="x", back_off=BackOff(NOTE, NOW)))
-    )
+    calls.append((fields.RELEASE, release_call("table", claim, NOW, failed=True, history="x", rest=BackOff(NOTE, NOW))))
+    calls.append((fields.RELEASE, release_call("table", claim, NOW, failed=False, rest=Burst(NOW, NOW, NOW))))
     calls.append((fields.BACK_OFF, back_off_call("table", claim, BackOff(NOTE, NOW))))
     calls.append((fields.KILLS, note_kills_call("table", claim)))
     calls += [(fields.MEMORY, memos._update("table", claim, "name", {}, first)) for first in (True, False)]
@@ -239,6 +239,7 @@ def _commits() -> Iterator[Any]:
         "askers": {"key": "text"},
         "memo": Memo(RequestId("r"), 1, {}, 9),
         "failed": FAILED,
+        "burst": Burst(NOW, NOW, NOW),
     }
     new = NewWait(WaitPlan("stage-2", {"a": None}), 0, NOW)
     ends: list[Commit] = [

@@ -19,7 +19,18 @@ from flowguard.names.ids import Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.payload.codec import Codecs
 from flowguard.protocol.outbox import Kind, Outbox, Send
-from flowguard.protocol.run import BackOff, Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem, Status
+from flowguard.protocol.run import (
+    BackOff,
+    Burst,
+    Claim,
+    ClaimRequest,
+    Commit,
+    Committed,
+    Fenced,
+    Refused,
+    RunItem,
+    Status,
+)
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import sqs_event
@@ -101,7 +112,7 @@ class Others:
     def judge(self, request: ClaimRequest) -> Refused:
         raise AssertionError("every stage takes a lease")
 
-    def release(self, claim: Claim, now: int, *, failed: bool, back_off: BackOff | None = None) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
         raise AssertionError("nothing was claimed")
 
     def back_off(self, claim: Claim, back_off: BackOff) -> None:

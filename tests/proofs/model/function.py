@@ -32,6 +32,7 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
     BackOff,
+    Burst,
     Claim,
     ClaimRequest,
     Commit,
@@ -332,7 +333,7 @@ class _Outside:
             expires_at=request.expires_at - late_by,
         )
 
-    def release(self, claim: Claim, now: int, *, failed: bool, back_off: BackOff | None = None) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
         self.ask(Releasing(claim, failed))
 
     def note_kills(self, claim: Claim) -> None:

@@ -34,6 +34,7 @@ from tests.proofs.prove.awkward import (
     strange,
     what_is_said_of_an_error_is_short,
 )
+from tests.proofs.prove.bursts import BURST, Renders
 from tests.proofs.prove.cancelling import (
     SHARED,
     Builds,
@@ -315,6 +316,7 @@ OWN: Final = (
     Case("retried-from-sns", [Lone], [sns_event("orders", {"order_id": "o1", "fail": "alone:9:error"})], TABLES),
     Case("from-sns", [Lone], [sns_event("orders", {"order_id": "o1"})], TABLES),
     Case("from-a-bus", [Pair], FROM_A_BUS, TABLES, also=["x2"]),
+    Case("burst", [Renders], BURST, TABLES),
     Case("fanned-out", [Bills, Packs], [sns_event(ORDERED, {"order_id": "o1"})], TABLES),
     Case("one-id-for-two", [Pair], given.ONE_ID_FOR_TWO, TABLES),
     Case("used-again", [Counts], given.USED_AGAIN, TABLES),

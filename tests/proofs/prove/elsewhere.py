@@ -701,6 +701,13 @@ TESTED: Final = (
         "no explored request is traced",
     ),
     Elsewhere(
+        r"^(worker\.put_off\.|worker\.handle_phase\.HandlePhase\.(_wait_for_newer|planned: self\._wait_for_newer)|"
+        r"worker\.fail_phase\.FailPhase\.continued: .*(burst|delay|too_large|TooLarge)|"
+        r"aws\.(commit_call\.(_ending: .*burst|release_call: .*rest)|run_pages\..*burst))",
+        ("tests/worker/runtime/test_debounce.py", "tests/protocol/test_fields.py", "tests/worker/test_group_parts.py"),
+        "how long a run is put off, which the explorer does not compare",
+    ),
+    Elsewhere(
         r"^(worker\.(handle_phase\.(HandlePhase\._saved: |GoesOn)|fail_phase\.FailPhase\.continued: |"
         r"runtime\.Runtime\._handled: except GoesOn)|"
         r"worker\.failure_note\._remembered: (is_of_part|continue))",

@@ -50,6 +50,7 @@ MODULES: Final = (
     "flowguard.wire.bodies",
     "flowguard.wire.tenant",
     "flowguard.protocol.short_rows",
+    "flowguard.worker.put_off",
     "flowguard.worker.undeliverable",
     "flowguard.protocol.run",
     "flowguard.protocol.fields",

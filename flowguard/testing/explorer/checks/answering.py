@@ -26,6 +26,7 @@ _MUST_STAY: Final = frozenset(
 
 _MAY_STAY: Final = _MUST_STAY | {
     EventType.CONTINUED,
+    EventType.PUT_OFF,
     EventType.FENCED,
     EventType.RETRIED,
     EventType.UNROUTABLE,

@@ -217,7 +217,7 @@ def _goes_on(message: Posted, history: History) -> bool:
     """Answer whether a message is a request's own, with which another invocation goes on to save its group."""
     if message.from_user:
         return False
-    continued = (event.message for _, event in history.events(EventType.CONTINUED))
+    continued = (event.message for _, event in history.events(EventType.CONTINUED, EventType.PUT_OFF))
     return any(other is not None and message.id == other.request_id for other in continued)
 
 

@@ -48,6 +48,13 @@ def would_be_put_off_again(history: History, record: int) -> bool:
     return False
 
 
+def waits_for_newer(history: History, record: int) -> bool:
+    """Answer whether a record is a request that was put off for newer ones."""
+    call = history.senders.get(record)
+    events = () if call is None else history.deliveries[history.calls[call - 1].worker - 1].events
+    return any(event.type is EventType.PUT_OFF for event in events)
+
+
 _PUT_OFF: Final = frozenset({EventType.BUSY, EventType.EARLY, EventType.ANSWERED})
 
 

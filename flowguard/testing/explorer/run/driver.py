@@ -20,7 +20,7 @@ from flowguard.sim.recording import RecordedRecord
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.weather.layer import Invoked
 from flowguard.testing import lambda_events
-from flowguard.testing.explorer.record.happened import would_be_put_off_again
+from flowguard.testing.explorer.record.happened import waits_for_newer, would_be_put_off_again
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Note
 from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.record.schedule import (
@@ -239,7 +239,10 @@ class _Driver:
         for choice in self._schedule.find(number, OF_DELIVERIES):
             if choice.kind is FaultKind.REORDERED and len(others) >= choice.more > 0:
                 self.note(None, f"delivery {number} goes to a later record first")
-                return others[choice.more - 1]
+                other = others[choice.more - 1]
+                if waits_for_newer(self.history, other.number):  # the others are late: it never comes before its time
+                    self._sandbox.time.move_to(max(self._sandbox.now(), other.visible_at))
+                return other
         return first
 
     def _others(self, first: Delivery) -> list[Delivery]:
