@@ -58,8 +58,11 @@ class Groups(Protocol):
     def requests(self, flow: str, key: str, shard: int) -> Sequence[GroupRequest]:
         """Read the requests of a shard, in order."""
 
+    def asking(self, address: AnswerAddress, key: str, start: int, end: int) -> bool:
+        """Note that these shards may be asked from now on. False where the run does not wait for that."""
+
     def asked(self, address: AnswerAddress, key: str, start: int, end: int, by: str) -> bool:
-        """Note that ``by`` has asked these shards. False for a copy, and where the run does not wait any more."""
+        """Note that ``by`` has asked these shards. False where the next were asked, or the run does not wait."""
 
     def answers(self, flow: str, key: str, shard: int) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
         """Read the requests of a shard with their answers, and let it take no more. Its run has gone on."""

@@ -256,10 +256,55 @@ def test_what_was_never_asked_is_not_cancelled(at: WaitScene) -> None:
     [own] = with_key(at, "group")
     cancel(at)
     assert at.deliver(own), "it asks nothing any more"
-    [order] = with_key(at, "cancel_group")
-    assert at.deliver(order)
-    assert len(at.waiting("searches")) == IN_A_TURN, "the first turn may have been under way"
     assert with_key(at, "cancel_group") == []
+    assert at.waiting("searches") == []
+
+
+def test_of_a_run_that_is_cancelled_between_two_turns_the_first_turns_are_cancelled(at: WaitScene) -> None:
+    at.begin(group_of(*(f"s{place}" for place in range(IN_A_TURN + 1))))
+    assert at.deliver(*with_key(at, "group"))
+    asked_before = at.waiting("searches")
+    [own] = with_key(at, "group")
+    cancel(at)
+    assert at.deliver(own)
+    assert at.deliver(*with_key(at, "cancel_group"))
+    assert len(asked_before) == len(at.waiting("searches")) == IN_A_TURN
+    assert with_key(at, "cancel_group") == []
+
+
+@pytest.mark.parametrize(("operation", "requests"), [("GetItem", 0), ("UpdateItem", IN_A_TURN)])
+def test_a_run_that_is_cancelled_while_it_asks_cancels_all_that_it_asks(
+    at: WaitScene, operation: str, requests: int
+) -> None:
+    """Before the note of its begin a turn asks nothing. After it the order knows of its shards."""
+    at.begin(group_of(*(f"s{place}" for place in range(IN_A_TURN + 1))))
+    [own] = with_key(at, "group")
+    before = [operation]
+
+    def cancels(call: ApiCall, proceed: Proceed) -> Response:
+        done = proceed()
+        if call.operation in before:
+            before.clear()
+            assert FlowClient.of(at.services).cancel(at.flow, "c1", why=WHY)
+        return done
+
+    with intercept(cancels):
+        assert at.deliver(own)
+    assert len(at.waiting("searches")) == requests
+    at.resume()
+    orders = with_key(at, "cancel_group")
+    assert not orders or at.deliver(*orders)
+    assert len(at.waiting("searches")) == requests
+
+
+def test_a_turn_notes_its_begin_where_its_group_is_cancelled_with_its_run(at: WaitScene) -> None:
+    for cancel_too, calls in ((True, ["GetItem", "UpdateItem", "Query", "UpdateItem"]), (False, None)):
+        at.begin(
+            group_of("a", cancel_too=cancel_too), request_id=f"run-{cancel_too}", requested_at=DEADLINE - cancel_too
+        )
+        [own] = [one for one in at.waiting("answers") if "group" in place(one)]
+        assert at.deliver(own)
+        assert at.calls == (calls or ["GetItem", "Query", "UpdateItem"])
 
 
 def test_requests_that_are_not_taken_now_are_cancelled_again(at: WaitScene) -> None:
