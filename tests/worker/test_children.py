@@ -132,14 +132,14 @@ def test_the_runs_of_a_group_are_cancelled_by_an_order_to_the_flow_itself() -> N
     [send] = cancelled_requests(Carts, MESSAGE, run(wait=of_group()), SIGNER)
     assert (send.kind, send.to) == (Kind.SIDE, Queue("answers"))
     assert send.id == MESSAGE._replace(hop=1).hop_id + ".group.0.0.stop"
-    assert send.attributes["tenant"] == Attribute.string("north")
+    assert "tenant" not in send.attributes, "what is carried stands where it is signed"
     [envelope] = normalize({"Records": [record(send.attributes, send.body, "answers")]})
     assert isinstance(envelope, Envelope)
     order = read_order(envelope)
     assert isinstance(order, GroupCancelOrder)
     address = AnswerAddress("carts", ObjectId("c1"), RequestId("run-1"), 500, 1, "group.0.0")
     assert order._replace(address=order.address._replace(signature=None)) == GroupCancelOrder(
-        address, Member(0, 0), GROUP, 10, "a mistake", 0
+        address, Member(0, 0), GROUP, 10, "a mistake", 0, None, MESSAGE.carried
     )
     assert SIGNER.problem(order.statement, order.address.signature) is None
     assert json.loads(order.statement)[0] == "cancel_group", "it cannot be taken for the signature of anything else"
