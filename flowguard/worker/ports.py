@@ -82,15 +82,12 @@ class Waits(Protocol):
 
     def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
         """Keep the answer if the run waits for it. After a :class:`flowguard.errors.TooLarge` the run still waits."""
-        ...
 
     def take(self, address: AnswerAddress, answer: GivenAnswer, use: Use) -> Settled | None:
         """Settle an answer that is kept and use it up, both or nothing. None where it is used, or another is kept."""
-        ...
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
         """Return the verdict that an answer would get, by a consistent read. Nothing is kept."""
-        ...
 
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         """End the wait, if it goes on and its deadline has passed at ``now`` (ms). The address names no answer."""

@@ -323,6 +323,18 @@ def test_the_question_says_how_long_the_letters_take(at: Scene) -> None:
     )
 
 
+def test_ctrl_c_before_the_question_says_that_nothing_was_done(at: Scene) -> None:
+    def stop(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "ReceiveMessage":
+            raise KeyboardInterrupt
+        return proceed()
+
+    with intercept(stop):
+        result = run(at, *REDRIVE, code=130, answer="y\n")
+    assert (result.stdout, result.stderr) == ("", "interrupted; nothing was done\n")
+    assert "3 REDRIVEN" in run(at, *REDRIVE, "--yes").stdout
+
+
 def test_ctrl_c_gives_the_letters_back_and_says_what_was_done(at: Scene) -> None:
     def stop(call: ApiCall, proceed: Proceed) -> Response:
         if call.operation == "SendMessageBatch":
