@@ -126,7 +126,7 @@ def redrive(
     """
     _check_choice(ids, every)
     if every and not options["yes"]:
-        _ask(options, as_json=as_json)
+        _ask(options, limit, as_json=as_json)
     settings, pace = settings_of(options), pace_of(options)
     done: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
@@ -218,14 +218,14 @@ def _pages(
             return
 
 
-def _ask(options: dict[str, Any], *, as_json: bool) -> None:
+def _ask(options: dict[str, Any], limit: int | None, *, as_json: bool) -> None:
     """Show the first letters that pass the filters, and ask. They are given back before that.
 
     Exits where the answer is no, and where none passes: nobody was asked about letters that come later.
     """
     try:
         with _reading(options) as reading:
-            page = next(_pages(reading.pages(), Filters.of(options), (), SHOWN), [])
+            page = next(_pages(reading.pages(), Filters.of(options), (), min(SHOWN, limit or SHOWN)), [])
             count = reading.queue.count
     except KeyboardInterrupt:
         nothing_done()
@@ -235,7 +235,8 @@ def _ask(options: dict[str, Any], *, as_json: bool) -> None:
     complain(f"of about {counted(count, 'letter')} in {options['queue']} these pass, and maybe more:")
     for letter in page:
         complain(f"  {letter_line(letter)}")
-    if not may_go_on(f"redrive all that pass?{at_pace(count, options)}", options):
+    which, number = ("all", count) if limit is None else (f"the first {limit:,}", min(limit, count))
+    if not may_go_on(f"redrive {which} that pass?{at_pace(number, options)}", options):
         sys.exit(FAILED)
 
 

@@ -83,7 +83,8 @@ def retry(
 
     With --again a run that on_failed has taken back is begun anew: its first message is sent as a request of now, under
     an id that is made of the run's, so that two calls begin one run. The message is that of the run's dead letter,
-    which stays. A run that failed at a later hop has none: give its payload with --from; a dash is standard input. What
+    which stays. The letter of a run that failed at a later hop has another message: give the request's payload with
+    --from; a dash is standard input. What
     goes on is left alone, whichever request began it.
 
     With --all the letters of all runs that pass the filters are sent back. Their number and the first of them are
@@ -148,6 +149,7 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
         choice = Choice(flow, can_be_retried(flow, command_time().clock.now()), options)
     choice.show("retry")
     if not choice.chosen:
+        report({}, 0, as_json=as_json)
         choice.say_rest()
         return 0 if not choice.is_short else NOT_DONE
     if not may_go_on(choice.question("retry", options), options):
