@@ -31,7 +31,8 @@ class GroupCancelOrder(NamedTuple):
 
     The run that asked may be gone, so the order says all that is needed. ``address`` is of the first request that it
     cancels, ``member`` the same. The shards before ``end`` may have been asked. ``depth``, ``tenant`` and ``carried``
-    are the asking run's. An order of the first form says nothing of the last two, and ``carried`` is None.
+    are the asking run's, and the last of them attributes of the order's message. An order of the first form says
+    nothing of these two: its ``carried`` is None.
     """
 
     address: AnswerAddress
@@ -46,21 +47,23 @@ class GroupCancelOrder(NamedTuple):
     @property
     def statement(self) -> str:
         """Return what its signature covers, unambiguous and in ASCII."""
-        return json.dumps([CANCEL_GROUP, self.address.statement, *self._beside()], separators=(",", ":"))
+        carried = [] if self.carried is None else [attribute for _, attribute in sorted(self.carried.items())]
+        return json.dumps([CANCEL_GROUP, self.address.statement, *self._beside(), *carried], separators=(",", ":"))
 
     def _beside(self) -> list[Any]:
         row = [self.group.as_json(), self.end, self.why, self.depth]
-        if self.carried is None:
-            return row
-        return [*row, self.tenant, {name: [a.type, a.value] for name, a in sorted(self.carried.items())}]
+        return row if self.carried is None else [*row, self.tenant, sorted(self.carried)]
 
     def as_json(self, signature: str | None) -> dict[str, Any]:
         """Return what stands in the ``flowguard`` attribute."""
         return {CANCEL_GROUP: {**self.address._replace(signature=signature).as_json(), "rest": self._beside()}}
 
     @classmethod
-    def parse(cls, data: Any) -> GroupCancelOrder:
-        """Read what :meth:`as_json` wrote under its key. Raises ValueError for anything else."""
+    def parse(cls, data: Any, attributes: Mapping[str, Attribute]) -> GroupCancelOrder:
+        """Read what :meth:`as_json` wrote under its key, beside the attributes of its message.
+
+        Raises ValueError for anything else.
+        """
         address = AnswerAddress.parse(data)
         if (member := Member.parse(address.name)) is None:
             raise ValueError("names no request of a group")
@@ -68,7 +71,7 @@ class GroupCancelOrder(NamedTuple):
             case [[str(), _, str(), _, str(), str(), _, {}, *_] as row, end, why, depth, *more]:
                 group, depth = _plan(row), _whole(depth, "depth", 0, MOST_HOPS)
                 end = _whole(end, "end", member.shard + 1, group.shards)
-                return cls(address, member, group, end, read_reason(why), depth, *_of_run(more))
+                return cls(address, member, group, end, read_reason(why), depth, *_of_run(more, attributes))
             case _:
                 raise ValueError(f"{_ORDER} that does not say which")
 
@@ -91,23 +94,15 @@ def _plan(row: list[Any]) -> GroupPlan:
     )
 
 
-def _of_run(more: list[Any]) -> tuple[str | None, Mapping[str, Attribute] | None]:
-    """Read the tenant, and what is carried."""
+def _of_run(more: list[Any], attributes: Mapping[str, Attribute]) -> tuple[str | None, Mapping[str, Attribute] | None]:
+    """Read the tenant, and what is carried. The signature is not good where an attribute is not there any more."""
     match more:
         case []:
             return None, None
-        case [tenant, {**carried}, *_]:
-            return read_tenant(tenant), {str(name): _attribute(pair) for name, pair in carried.items()}
+        case [tenant, [*names], *_]:
+            return read_tenant(tenant), {name: attributes[name] for name in attributes if name in names}
         case _:
             raise ValueError(f"{_ORDER} whose end cannot be read")
-
-
-def _attribute(pair: object) -> Attribute:
-    match pair:
-        case [str(kind), str(value)]:
-            return Attribute(kind, value)
-        case _:
-            raise ValueError(f"{_ORDER} with an attribute that is not [type, value]")
 
 
 def _whole(value: object, name: str, least: int, most: int) -> int:

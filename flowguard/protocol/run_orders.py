@@ -186,7 +186,7 @@ def _read_group(data: Mapping[str, Any], envelope: Envelope) -> GroupOrder:
 
 
 def _read_group_cancel(data: Mapping[str, Any], envelope: Envelope) -> GroupCancelOrder:
-    return GroupCancelOrder.parse(data[CANCEL_GROUP])
+    return GroupCancelOrder.parse(data[CANCEL_GROUP], envelope.attributes)
 
 
 def _read_answer(data: Mapping[str, Any], envelope: Envelope) -> ArrivedAnswer:

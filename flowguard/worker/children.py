@@ -74,7 +74,7 @@ def group_cancel_message(flow: AnyFlow, order: GroupCancelOrder, message: Messag
     """Build the message that comes back to the flow and cancels the group's runs from the order's shard on."""
     message_id = id_of(IdKind.CANCEL_ON, message._replace(hop=order.address.hop, redrive=0), order.member.text)
     place = {**order.as_json(signer.sign(order.statement)), **of_tenant(message.tenant)}
-    attributes = order_attributes(message_id, order.group.moment, place)
+    attributes = {**message.carried, **order_attributes(message_id, order.group.moment, place)}
     return Send(Kind.SIDE, flow.answers, "{}", message_id, attributes).checked()
 
 

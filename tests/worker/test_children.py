@@ -132,7 +132,7 @@ def test_the_runs_of_a_group_are_cancelled_by_an_order_to_the_flow_itself() -> N
     [send] = cancelled_requests(Carts, MESSAGE, run(wait=of_group()), SIGNER)
     assert (send.kind, send.to) == (Kind.SIDE, Queue("answers"))
     assert send.id == MESSAGE._replace(hop=1).hop_id + ".group.0.0.stop"
-    assert "tenant" not in send.attributes, "what is carried stands where it is signed"
+    assert send.attributes["tenant"] == Attribute.string("north")
     [envelope] = normalize({"Records": [record(send.attributes, send.body, "answers")]})
     assert isinstance(envelope, Envelope)
     order = read_order(envelope)

@@ -36,8 +36,8 @@ class Pairs:
     """Schedules of two faults, of which a search tries so many.
 
     Those go first whose second fault strikes a call as nothing has struck it before: one that is made only after a
-    fault, such as those of a stage that undoes. Half of the tries are kept for all others, at even distances: many calls
-    that are made only after a fault would leave none of them.
+    fault, such as those of a stage that undoes. Half of the tries are kept for all others, at even distances, however
+    many calls are made only after a fault.
     """
 
     def __init__(self) -> None:
