@@ -17,6 +17,7 @@ from flowguard.aws.items import shard_key, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
+from flowguard.aws.wait_calls import message_name
 from flowguard.errors import TooLarge
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import taken
@@ -397,6 +398,8 @@ def test_a_message_goes_on_until_the_next_shards_were_asked(clients: Clients) ->
     assert groups.asked(address(), KEY, 0, 10, "message")
     assert groups.asked(address(), KEY, 0, 10, "message")  # delivered again
     assert groups.asked(address(), KEY, 0, 10, "of its letter, which was sent back")
+    by = run_item(clients)["wait"]["M"]["asked_by"]["S"]
+    assert by == message_name("message"), "an older release goes on with that message alone"
     assert not groups.asked(address(), KEY, 20, 30, "too far")
     assert groups.asked(address(), KEY, 10, 20, "next")
     assert not groups.asked(address(), KEY, 0, 10, "message")

@@ -8,10 +8,11 @@ from typing import Final
 import pytest
 
 from flowguard.errors import EnvelopeError, TooEarly
-from flowguard.names.ids import ObjectId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.run_orders import cancel_attributes, read_order, reset_attributes
+from flowguard.protocol.run_orders import ANSWER, cancel_attributes, order_attributes, read_order, reset_attributes
 from flowguard.testing import sqs_event
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.signing import UNSIGNED
@@ -35,8 +36,8 @@ def reset(at: int) -> dict[str, Attribute]:
     return reset_attributes("orders", ObjectId("o1"), "by-1", at, UNSIGNED)
 
 
-def ending(at: Scene, attributes: dict[str, Attribute]) -> Ending:
-    [brought] = normalize(sqs_event("price-order", "{}", attributes=attributes))
+def ending(at: Scene, attributes: dict[str, Attribute], body: str = "{}") -> Ending:
+    [brought] = normalize(sqs_event("price-order", body, attributes=attributes))
     assert isinstance(brought, Envelope)
     order, services = read_order(brought), at.handler._services
     assert order is not None
@@ -64,6 +65,14 @@ def test_an_order_of_the_future_changes_nothing(
             ending(at, order(time))
         assert caught.type is error
         assert item(at) == before
+
+
+def test_an_answer_says_the_time_of_its_run_which_is_not_judged() -> None:
+    """Of a run that was asked for by a fast clock, it comes to a function whose own clock is right."""
+    with scene(triggered_cache) as at:
+        address = AnswerAddress("orders", ObjectId("o1"), RequestId("run-1"), at.clock.now() + DAY, 1, "a")
+        answer = order_attributes("m-1", at.clock.now(), {ANSWER: address.as_json()})
+        assert ending(at, answer, '{"status":"COMPLETED","result":1}').ack
 
 
 @pytest.mark.parametrize("order", [cancel, reset])
