@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from flowguard.aws import botocore_errors
-from flowguard.aws.botocore_errors import ErrorsNotLoaded
 from flowguard.errors import KeyUnavailable, SettingsError
 
 PAUSES: Final = (0.05, 0.1, 0.2)
@@ -213,11 +212,11 @@ def is_outage(error: Exception) -> bool:
     access is denied or a resource is missing: the next record would meet the same. A refused content is of one record,
     and a conflict of one item. Where botocore's errors cannot be loaded to tell these apart, little else works.
     """
-    if isinstance(error, SettingsError | KeyUnavailable | ErrorsNotLoaded):
+    if isinstance(error, SettingsError | KeyUnavailable | botocore_errors.ErrorsNotLoaded):
         return True
     try:
         return _is_outage_of_calls(error)
-    except ErrorsNotLoaded:
+    except botocore_errors.ErrorsNotLoaded:
         return True
 
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from flowguard.aws import botocore_errors
-from flowguard.aws.botocore_errors import ErrorsNotLoaded
 from flowguard.aws.faults import FOR_MINUTES, is_final, is_final_code, is_for_minutes
 from flowguard.aws.schedules import Schedules
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
@@ -56,7 +55,7 @@ class AWSSender:
         for to, batch in _batches(sends):
             try:
                 refusals.update(self._try_batch(to, batch))
-            except ErrorsNotLoaded as error:  # some of it may have been sent
+            except botocore_errors.ErrorsNotLoaded as error:  # some of it may have been sent
                 refusals |= {place: Refusal(bounded(f"{type(error).__name__}: {error}")) for place, _ in batch}
         return refusals
 
@@ -79,7 +78,10 @@ class AWSSender:
         if envelope.receipt_handle is None or envelope.queue_arn is None:
             return
         # otherwise it comes at the queue's own pace
-        with suppress(ErrorsNotLoaded), suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError):
+        with (
+            suppress(botocore_errors.ErrorsNotLoaded),
+            suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError),
+        ):
             self._clients.sqs.change_message_visibility(
                 QueueUrl=self.queue_url(envelope.queue_arn),
                 ReceiptHandle=envelope.receipt_handle,
@@ -97,7 +99,10 @@ class AWSSender:
                 several = shown_again[start : start + MOST_ENTRIES]
                 entries: Any = [{"Id": str(place), **entry} for place, entry in enumerate(several)]
                 # otherwise they are seen again at the queue's own pace
-                with suppress(ErrorsNotLoaded), suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError):
+                with (
+                    suppress(botocore_errors.ErrorsNotLoaded),
+                    suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError),
+                ):
                     self._clients.sqs.change_message_visibility_batch(QueueUrl=self.queue_url(arn), Entries=entries)
 
     def queue_url(self, name: str) -> str:
