@@ -243,7 +243,7 @@ def _moment(text: str) -> int:
     """Return the time of a deadline as its message says it. 0 where it says none."""
     body = json.loads(text)
     moment = body.get(DEADLINE) if isinstance(body, dict) else None
-    return moment if type(moment) is int and 0 <= moment <= LATEST_TIME else 0
+    return max(0, min(moment, LATEST_TIME)) if type(moment) is int else 0
 
 
 def _sent_at(envelope: Envelope) -> int:

@@ -64,7 +64,8 @@ TESTED: Final = (
         "what a group may have asked when its run is cancelled",
     ),
     Elsewhere(
-        r"^aws\.botocore_errors\.|ErrorsNotLoaded|^aws\.sender\..*type\(error\)\.__name__\}: \{error\}'\)\) for place",
+        r"^aws\.botocore_errors\.|^aws\..*ErrorsNotLoaded|"
+        r"^aws\.sender\..*type\(error\)\.__name__\}: \{error\}'\)\) for place",
         ("tests/aws/test_botocore_errors.py",),
         "errors that cannot be loaded, for no file is free",
     ),
