@@ -290,9 +290,11 @@ CLOSE_SHARD: Final = _OF_GROUP
 
 DROP_SHARD: Final = "DELETE waiting :names"
 
-# of the copies of a group's message only one goes on: it finds the place that it begins at
+# a group's message notes its place where it finds the one that it begins at. An older release goes on from there only
+# with the message that ``asked_by`` names
 ASK_ON: Final = f"{_OF_GROUP} AND #wait.asked = :from"
 ASKED: Final = "SET #wait.asked = :to, #wait.asked_by = :by"
+ASKING: Final = "SET #wait.asking = :to"
 
 # a row keeps the first answer. Where there is no row there is no room
 FIRST_ANSWER: Final = "attribute_not_exists(answer) AND room >= :size"

@@ -210,11 +210,17 @@ def is_outage(error: Exception) -> bool:
 
     It does so of the network, credentials and settings, the keys of a codec, throttling and server errors, and where
     access is denied or a resource is missing: the next record would meet the same. A refused content is of one record,
-    and a conflict of one
-    item.
+    and a conflict of one item. Where botocore's errors cannot be loaded to tell these apart, little else works.
     """
-    if isinstance(error, SettingsError | KeyUnavailable):
+    if isinstance(error, SettingsError | KeyUnavailable | botocore_errors.ErrorsNotLoaded):
         return True
+    try:
+        return _is_outage_of_calls(error)
+    except botocore_errors.ErrorsNotLoaded:
+        return True
+
+
+def _is_outage_of_calls(error: Exception) -> bool:
     if not isinstance(error, botocore_errors.ClientError):
         is_of_calls = isinstance(error, botocore_errors.BotoCoreError)
         return is_of_calls and not isinstance(error, botocore_errors.ParamValidationError)

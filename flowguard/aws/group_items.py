@@ -101,18 +101,25 @@ class DynamoDBGroups(NamedTuple):
         rows = self._query(flow, key, shard)[0]
         return [self._request(rows[place]) for place in sorted(rows)]
 
-    def asked(self, address: AnswerAddress, key: str, start: int, end: int, by: str) -> bool:
-        """Note that the message ``by`` has asked the shards from ``start`` up to ``end``.
+    def asking(self, address: AnswerAddress, key: str, start: int, end: int) -> bool:
+        """Note that the shards from ``start`` up to ``end`` may be asked from now on.
 
-        False where the run does not wait for them any more, and for a copy of a message that noted it before.
+        False where the run does not wait for them any more, and where they were asked.
         """
-        by = message_name(by)
-        changes = {":from": number(start), ":to": number(end), ":by": {"S": by}}
+        changes = {":from": number(start), ":to": number(end)}
+        return self._change_run(address, key, expressions.ASKING, expressions.ASK_ON, changes)[0]
+
+    def asked(self, address: AnswerAddress, key: str, start: int, end: int, by: str) -> bool:
+        """Note that the message ``by`` has asked the shards from ``start`` up to ``end``. Answer whether it goes on.
+
+        That is False where the run does not wait for them any more, and where the next shards were asked too.
+        """
+        changes = {":from": number(start), ":to": number(end), ":by": {"S": message_name(by)}}
         applied, raw = self._change_run(address, key, expressions.ASKED, expressions.ASK_ON, changes)
         if applied or raw is None:
             return applied
         wait = read_item(raw).wait
-        return wait is not None and wait.group == key and (wait.asked, wait.asked_by) == (end, by)
+        return wait is not None and wait.group == key and wait.asked == end
 
     # -- answers
 

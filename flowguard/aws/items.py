@@ -210,7 +210,7 @@ def _wait(item: Item) -> Wait:
         looked_by=parts["looked_by"]["S"] if "looked_by" in parts else "",
         group=parts["group"]["S"] if "group" in parts else None,
         asked=int(parts["asked"]["N"]) if "asked" in parts else 0,
-        asked_by=parts["asked_by"]["S"] if "asked_by" in parts else "",
+        asking=int(parts["asking"]["N"]) if "asking" in parts else 0,
     )
 
 

@@ -53,7 +53,10 @@ class AWSSender:
     def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
         refusals: dict[int, Refusal] = {}
         for to, batch in _batches(sends):
-            refusals.update(self._try_batch(to, batch))
+            try:
+                refusals.update(self._try_batch(to, batch))
+            except botocore_errors.ErrorsNotLoaded as error:  # some of it may have been sent
+                refusals |= {place: Refusal(bounded(f"{type(error).__name__}: {error}")) for place, _ in batch}
         return refusals
 
     def _try_batch(self, to: Destination, batch: list[Numbered]) -> Mapping[int, Refusal]:
@@ -74,7 +77,11 @@ class AWSSender:
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         if envelope.receipt_handle is None or envelope.queue_arn is None:
             return
-        with suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError):  # it comes at the queue's own pace
+        # otherwise it comes at the queue's own pace
+        with (
+            suppress(botocore_errors.ErrorsNotLoaded),
+            suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError),
+        ):
             self._clients.sqs.change_message_visibility(
                 QueueUrl=self.queue_url(envelope.queue_arn),
                 ReceiptHandle=envelope.receipt_handle,
@@ -92,7 +99,10 @@ class AWSSender:
                 several = shown_again[start : start + MOST_ENTRIES]
                 entries: Any = [{"Id": str(place), **entry} for place, entry in enumerate(several)]
                 # otherwise they are seen again at the queue's own pace
-                with suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError):
+                with (
+                    suppress(botocore_errors.ErrorsNotLoaded),
+                    suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError),
+                ):
                     self._clients.sqs.change_message_visibility_batch(QueueUrl=self.queue_url(arn), Entries=entries)
 
     def queue_url(self, name: str) -> str:

@@ -62,8 +62,9 @@ def callback(
 
     The exit code is 0 for RESUMED, RECORDED, DUPLICATE and EARLY, 1 for an answer that was not used or not sent, 2
     where the command cannot be run: a forged token, or an answer that the awaiting stage cannot read, too. With --all
-    it is 0 where all are answered or left, 1 where some failed, the table was not read to its end or has items that
-    this version cannot read, or you said no, and 130 after Ctrl-C at the question.
+    it is 0 where all are answered or left; 1 where some failed, the table was not read to its end or has items that
+    this version cannot read, you said no, or Ctrl-C ended the work; 2 where it cannot go on, either; 130 after Ctrl-C
+    before anything was done.
     """
     awaited, file = _check_arguments(awaited, file, name, every=every)
     if name is not None:

@@ -51,9 +51,9 @@ def cancel(flow: str, object_id: str | None, *, why: str, every: bool, as_json: 
     what is done twice does no harm.
 
     The exit code is 0 where the run was cancelled, 1 where it was not, or where the message that ends it could not be
-    sent, 2 where the command cannot be run. With --all it is 0 where all are cancelled or left, 1 where some failed,
-    the table was not read to its end or has items that this version cannot read, or you said no. It is 130 after Ctrl-C
-    at the question.
+    sent, 2 where the command cannot be run. With --all it is 0 where all are cancelled or left; 1 where some
+    failed, the table was not read to its end or has items that this version cannot read, you said no, or Ctrl-C ended
+    the work; 2 where it cannot go on, either; 130 after Ctrl-C before anything was done.
     """
     check_choice(object_id, every=every)
     loaded = flow_class(flow)

@@ -13,6 +13,7 @@ import click
 from rich.text import Text
 
 from flowguard.cli.console import console, line
+from flowguard.cli.float_range import FiniteRange
 from flowguard.cli.iac import read_needs
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import say, say_json
@@ -45,12 +46,12 @@ class NoPrice(click.ClickException):
 @click.option(
     "--flow", "flows", metavar="MODULE:FLOW", multiple=True, required=True, help="The flow, then those that it needs."
 )
-@click.option("--rate", type=click.FloatRange(0), help="Runs a second, to price a month.")
+@click.option("--rate", type=FiniteRange(0), help="Runs a second, to price a month.")
 @click.option("--batch", type=click.IntRange(1, 10_000), default=1, help="Records of an invocation.", show_default=True)
 @click.option(
     "--duration",
     metavar="MS",
-    type=click.FloatRange(0, 900_000),
+    type=FiniteRange(0, 900_000),
     default=100,
     help="Of an invocation.",
     show_default=True,
@@ -58,9 +59,9 @@ class NoPrice(click.ClickException):
 @click.option(
     "--memory", metavar="MB", type=click.IntRange(128, 10_240), default=256, help="Of a function.", show_default=True
 )
-@click.option("--cold", type=click.FloatRange(0, 1), default=0.01, help="Share of cold starts.", show_default=True)
+@click.option("--cold", type=FiniteRange(0, 1), default=0.01, help="Share of cold starts.", show_default=True)
 @click.option(
-    "--init", metavar="MS", type=click.FloatRange(0, 60_000), default=500, help="Of a cold start.", show_default=True
+    "--init", metavar="MS", type=FiniteRange(0, 60_000), default=500, help="Of a cold start.", show_default=True
 )
 @click.option(
     "--deployed", metavar="MODULE[:FLOW]", multiple=True, help="Adds what stands there: alarms, polls of empty queues."

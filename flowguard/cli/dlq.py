@@ -14,7 +14,7 @@ from flowguard.aws.redriver import Redriver
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.cli.connection import CONNECTION, CannotRun, clients_of, reading_codecs, settings_of, with_options
 from flowguard.cli.letter_rows import NO_LETTER, Filters, Seconds, Telling, letter_line, show_letter, show_letters
-from flowguard.cli.many import SHOWN, at_pace, counted, may_go_on, pace_of, paced
+from flowguard.cli.many import SHOWN, at_pace, counted, may_go_on, nothing_done, pace_of, paced
 from flowguard.cli.printing import complain, say
 from flowguard.clock import SystemClock
 from flowguard.errors import SettingsError
@@ -60,7 +60,8 @@ def dlq() -> None:
     received too often. Letters that are only looked at stay; SQS counts them as received once more.
 
     The exit code is 0 where all is done, 1 where something failed and is named, 2 where the command cannot be run: it
-    is not well formed, or there is no such queue, table or region.
+    is not well formed, or there is no such queue, table or region. Of redrive it is 1 too where you said no, and where
+    Ctrl-C ended the work, and 130 after Ctrl-C before that was begun.
     """
 
 
@@ -125,7 +126,7 @@ def redrive(
     """
     _check_choice(ids, every)
     if every and not options["yes"]:
-        _ask(options, as_json=as_json)
+        _ask(options, limit, as_json=as_json)
     settings, pace = settings_of(options), pace_of(options)
     done: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
@@ -217,21 +218,25 @@ def _pages(
             return
 
 
-def _ask(options: dict[str, Any], *, as_json: bool) -> None:
+def _ask(options: dict[str, Any], limit: int | None, *, as_json: bool) -> None:
     """Show the first letters that pass the filters, and ask. They are given back before that.
 
     Exits where the answer is no, and where none passes: nobody was asked about letters that come later.
     """
-    with _reading(options) as reading:
-        page = next(_pages(reading.pages(), Filters.of(options), (), SHOWN), [])
-        count = reading.queue.count
+    try:
+        with _reading(options) as reading:
+            page = next(_pages(reading.pages(), Filters.of(options), (), min(SHOWN, limit or SHOWN)), [])
+            count = reading.queue.count
+    except KeyboardInterrupt:
+        nothing_done()
     if not page:
         say(NO_LETTER, err=as_json)
         sys.exit(0)
     complain(f"of about {counted(count, 'letter')} in {options['queue']} these pass, and maybe more:")
     for letter in page:
         complain(f"  {letter_line(letter)}")
-    if not may_go_on(f"redrive all that pass?{at_pace(count, options)}", options):
+    which, number = ("all", count) if limit is None else (f"the first {limit:,}", min(limit, count))
+    if not may_go_on(f"redrive {which} that pass?{at_pace(number, options)}", options):
         sys.exit(FAILED)
 
 

@@ -27,6 +27,7 @@ from flowguard.cli.explore_options import (
     party_in,
     table_in,
 )
+from flowguard.cli.float_range import FiniteRange
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.progress import Progress
 from flowguard.cli.recordings import (
@@ -91,11 +92,11 @@ INTERRUPTED: Final = 130
 @click.option(
     "--seed", metavar="N", type=int, default=0, help="Of ids, randomness and walks. Equal seeds, equal output."
 )
-@click.option("--seconds", metavar="N", type=click.FloatRange(0, min_open=True), help="Stop the search after so long.")
+@click.option("--seconds", metavar="N", type=FiniteRange(0, min_open=True), help="Stop the search after so long.")
 @click.option(
     "--patience",
     metavar="N",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     default=PATIENCE,
     help=f"Seconds of CPU that one invocation may take, or may do nothing; {PATIENCE:g} by default.",
 )
@@ -103,7 +104,7 @@ INTERRUPTED: Final = 130
 @click.option(
     "--fail-under",
     metavar="PERCENT",
-    type=click.FloatRange(0, 100),
+    type=FiniteRange(0, 100),
     help="Exit with 3 where fewer of the handlers' lines ran; 0 only lists them. Slower.",
 )
 @click.option("--engine", type=click.Choice([*ENGINES]), default="memory", help="What answers the calls.")

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.connection import CannotRun, command_time, with_options
+from flowguard.cli.float_range import FiniteRange
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_filters import FILTERS, selection_of
 from flowguard.cli.table_reading import INDEX, MOST_READ, TableReading, reading_errors
@@ -32,7 +33,7 @@ from flowguard.wire.notification import to_json
 
 NOT_ALL: Final = 1  # the exit code where something failed, was not looked at, or was not allowed
 INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C at the question, as of any program that a shell sees end by it."""
+"""The exit code after Ctrl-C before anything was done, as of any program that a shell sees end by it."""
 
 _NOBODY: Final = "nobody answered, so nothing was done; say --yes where nobody can be asked"
 
@@ -46,7 +47,7 @@ PER_SECOND: Final = 20.0
 
 ALL: Final = click.option("--all", "every", is_flag=True, help="All runs of the flow that pass the filters.")
 _PACED: Final = (
-    click.option("--per-second", metavar="N", type=click.FloatRange(0.001, 1_000), default=PER_SECOND,
+    click.option("--per-second", metavar="N", type=FiniteRange(0.001, 1_000), default=PER_SECOND,
                  show_default=True, help="Do no more than so many in a second."),
     click.option("--yes", is_flag=True, help="Do not ask."),
 )  # fmt: skip
@@ -101,7 +102,7 @@ def counted(number: int, what: str = "run") -> str:
 
 def at_pace(number: int, options: Mapping[str, Any]) -> str:
     """Return how long so many take at the pace of the options. Empty where that is not worth a word."""
-    minutes = math.ceil(number / _per_second(options) / _MINUTE)
+    minutes = math.ceil(number / options["per_second"] / _MINUTE)
     if minutes <= 1:
         return ""
     return f" It takes about {minutes:,} min at {options['per_second']:g} a second, which --per-second changes."
@@ -117,25 +118,23 @@ def may_go_on(question: str, options: Mapping[str, Any]) -> bool:
         agreed = click.confirm(question, err=True)
     except click.Abort as abort:
         if isinstance(abort.__context__, KeyboardInterrupt):
-            complain("nothing was done")
-            sys.exit(INTERRUPTED)
+            nothing_done()
         raise CannotRun(_NOBODY) from None
     if not agreed:
         complain("nothing was done")
     return agreed
 
 
+def nothing_done() -> NoReturn:
+    """End the command after Ctrl-C, before it has done anything."""
+    complain("interrupted; nothing was done")
+    sys.exit(INTERRUPTED)
+
+
 def pace_of(options: Mapping[str, Any]) -> Pace:
     """Return the pace that was asked for."""
     time = command_time()
-    return Pace(_per_second(options), time.clock, time.pause)
-
-
-def _per_second(options: Mapping[str, Any]) -> float:
-    per_second: float = options["per_second"]
-    if math.isnan(per_second):
-        raise click.UsageError("--per-second is no number")
-    return per_second
+    return Pace(options["per_second"], time.clock, time.pause)
 
 
 class Choice:
@@ -154,7 +153,11 @@ class Choice:
         self.sample: list[SeenRun] = []
         self.place: str | None = None
         self.is_short = False
-        self._read()
+        try:
+            self._read()
+        except KeyboardInterrupt:
+            self._reading.summary()
+            nothing_done()
 
     def _read(self) -> None:
         for seen in self._reading.all_of(self.chooser.selection.wanted):

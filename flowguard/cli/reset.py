@@ -48,9 +48,9 @@ def reset(flow: str, object_id: str | None, *, every: bool, as_json: bool, **opt
     shown, and you are asked. A run that has changed meanwhile is left alone. --after goes on where that stopped.
 
     The exit code is 0 where something was reset, 1 where nothing was, or where the message that restarts the run could
-    not be sent, 2 where the command cannot be run. With --all it is 0 where all are reset or left, 1 where some
-    failed, the table was not read to its end or has items that this version cannot read, or you said no, and 130 after
-    Ctrl-C at the question.
+    not be sent, 2 where the command cannot be run. With --all it is 0 where all are reset or left; 1 where some
+    failed, the table was not read to its end or has items that this version cannot read, you said no, or Ctrl-C ended
+    the work; 2 where it cannot go on, either; 130 after Ctrl-C before anything was done.
     """
     check_choice(object_id, every=every)
     loaded = flow_class(flow)

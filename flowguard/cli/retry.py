@@ -45,9 +45,8 @@ from flowguard.worker.again import with_payload
 
 NOT_DONE: Final = 1  # the exit code where nothing was sent
 _ONE_AGAIN: Final = (
-    "--again is for one OBJECT: each begins work anew that was taken back on purpose, with a payload of its own, and "
-    "none can be stopped by a --limit once it goes on. Look with 'flowguard list --status failed --json', and give the "
-    "objects one by one"
+    "--again is for one OBJECT and not for --all: on_failed has taken its work back on purpose, so look at each before "
+    "you begin it anew. 'flowguard list --status failed --json' names them"
 )
 NO_RUN: Final = "there is no run; is it the right table and region?"
 
@@ -84,7 +83,8 @@ def retry(
 
     With --again a run that on_failed has taken back is begun anew: its first message is sent as a request of now, under
     an id that is made of the run's, so that two calls begin one run. The message is that of the run's dead letter,
-    which stays. A run that failed at a later hop has none: give its payload with --from; a dash is standard input. What
+    which stays. The letter of a run that failed at a later hop has another message: give the request's payload with
+    --from; a dash is standard input. What
     goes on is left alone, whichever request began it.
 
     With --all the letters of all runs that pass the filters are sent back. Their number and the first of them are
@@ -92,8 +92,9 @@ def retry(
     stopped.
 
     The exit code is 0 where a letter or the request was sent, 1 where none was, 2 where the command cannot be run. With
-    --all it is 1 where some failed, the table or the queue was not read to its end, or has items that this version
-    cannot read, or you said no, and 130 after Ctrl-C at the question.
+    --all it is 0 where each letter was sent or left; 1 where some failed, the table or the queue was not read to its
+    end, the table has items that this version cannot read, you said no, or Ctrl-C ended the work; 2 where it cannot go
+    on, either; 130 after Ctrl-C before anything was done.
     """
     check_choice(object_id, every=every)
     if file is not None and not again:
@@ -148,6 +149,7 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
         choice = Choice(flow, can_be_retried(flow, command_time().clock.now()), options)
     choice.show("retry")
     if not choice.chosen:
+        report({}, 0, as_json=as_json)
         choice.say_rest()
         return 0 if not choice.is_short else NOT_DONE
     if not may_go_on(choice.question("retry", options), options):

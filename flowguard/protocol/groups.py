@@ -44,6 +44,9 @@ GROUP: Final = "group"
 _OF_PART: Final = "\n"
 """What the name begins with under which a hop remembers a part. Names of ``step.once`` are printable."""
 
+_BINDING: Final = "~"
+"""What stands in a key before the digest of where its requests went."""
+
 _MEMBER: Final = late_pattern(r"group\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]?)")
 _REQUEST_ID: Final = late_pattern(r"(.+\.group)\.([0-9]+\.[0-9]+)", re.DOTALL)
 
@@ -143,6 +146,15 @@ def key_of(key: str, shard: int) -> str:
     return last
 
 
+def bound_key(key: str, to: str, flow: str, stage: str) -> str:
+    """Return the key of requests that may be cancelled, which says where they went: see :attr:`GroupPlan.is_bound`."""
+    return f"{key}{_BINDING}{_digest_of(to, flow, stage)}"
+
+
+def _digest_of(to: str, flow: str, stage: str) -> str:
+    return hashlib.sha256(json.dumps([to, flow, stage]).encode()).hexdigest()[:16]
+
+
 class GroupRequest(NamedTuple):
     """A request as its row holds it.
 
@@ -187,6 +199,15 @@ class GroupPlan(NamedTuple):
     attributes: Mapping[str, Attribute] = {}
     is_sealed: bool = False
     """The bodies of its requests are sealed, as they travel."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Answer whether each key of its requests says that they went there, to that stage of that flow.
+
+        The rows of these requests are under no other key, so who names them cannot name another queue.
+        """
+        whose = f"{_BINDING}{_digest_of(self.to, self.flow, self.stage)}"
+        return all(part.partition("<")[0].endswith(whose) for part in self.key.split(" "))
 
     @property
     def shards(self) -> int:

@@ -24,7 +24,7 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, SEALED, ErrorNote
+from flowguard.wire.message import FLOW_STAGE, LATEST_TIME, PLACE, REQUEST_ID, REQUESTED_AT, SEALED, ErrorNote
 from flowguard.wire.sealed_end import SealedEnd
 from flowguard.wire.signing import Signer
 
@@ -186,7 +186,7 @@ def _read_group(data: Mapping[str, Any], envelope: Envelope) -> GroupOrder:
 
 
 def _read_group_cancel(data: Mapping[str, Any], envelope: Envelope) -> GroupCancelOrder:
-    return GroupCancelOrder.parse(data[CANCEL_GROUP])
+    return GroupCancelOrder.parse(data[CANCEL_GROUP], envelope.attributes)
 
 
 def _read_answer(data: Mapping[str, Any], envelope: Envelope) -> ArrivedAnswer:
@@ -243,7 +243,7 @@ def _moment(text: str) -> int:
     """Return the time of a deadline as its message says it. 0 where it says none."""
     body = json.loads(text)
     moment = body.get(DEADLINE) if isinstance(body, dict) else None
-    return moment if type(moment) is int else 0
+    return max(0, min(moment, LATEST_TIME)) if type(moment) is int else 0
 
 
 def _sent_at(envelope: Envelope) -> int:

@@ -210,7 +210,7 @@ class Wait(NamedTuple):
     deadline's message last came too early, and ``looked_by`` names that message.
 
     ``group`` is the key of the group that is awaited; then the names are those of its shards. ``asked`` is how many of
-    them have been asked, and ``asked_by`` names the message that did so last.
+    them have been asked. ``asking`` is how many may have been asked, of a group that is cancelled with its run.
     """
 
     waiting: frozenset[str]
@@ -226,7 +226,7 @@ class Wait(NamedTuple):
     looked_by: str = ""
     group: str | None = None
     asked: int = 0
-    asked_by: str = ""
+    asking: int = 0
 
     @property
     def end(self) -> WaitEnd | None:

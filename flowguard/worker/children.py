@@ -10,7 +10,7 @@ from flowguard.destinations import parse_destination
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.group_cancel import GroupCancelOrder
-from flowguard.protocol.groups import MOST_IN_SHARD, SHARDS_A_TURN, GroupPlan, Member
+from flowguard.protocol.groups import MOST_IN_SHARD, GroupPlan, Member
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.run_orders import order_attributes
@@ -58,11 +58,15 @@ def children_cancelled(flow: AnyFlow, message: Message, item: RunItem, why: str,
 def _group_cancelled(
     flow: AnyFlow, message: Message, wait: Wait, group: GroupPlan, why: str, signer: Signer
 ) -> Needless:
-    """Return the order that cancels the runs of a group, of those that may have been asked."""
-    end = min(wait.asked + SHARDS_A_TURN, group.shards)  # the message of one turn may be asking just now
+    """Return the order that cancels the runs of a group, of those that may have been asked.
+
+    Nothing where none was.
+    """
+    if not (end := max(wait.asked, wait.asking)):
+        return Needless((), 0)
     m, first = message, Member(0, 0)
     address = AnswerAddress(m.flow, m.object_id, m.request_id, m.requested_at, m.hop - 1, first.text)
-    order = GroupCancelOrder(address, first, group, end, why, m.depth)
+    order = GroupCancelOrder(address, first, group, end, why, m.depth, m.tenant, m.carried)
     return Needless([group_cancel_message(flow, order, m, signer)], min(end * MOST_IN_SHARD, group.size))
 
 

@@ -36,10 +36,11 @@ class GroupAsks:
 
             message 0    shards 0 … 9 asked    place noted    message 10
                                                dies here: delivered again, it asks once more
-                                                              dies here: delivered again, it finds its own note
+                                                              dies here: delivered again, it goes on from the note
 
-        A copy finds a later place, or another one's note, and ends. Raises :class:`SendFailed` where requests are not
-        taken now.
+        A copy finds a later place, and ends. So one that was given back under a new id goes on from the note, too. A
+        group that is cancelled with its run also notes its place before: what may have been asked is cancelled.
+        Raises :class:`SendFailed` where requests are not taken now.
         """
         groups, (address, member) = self._services.store.waits.groups, order
         item = groups.run(address)
@@ -48,7 +49,7 @@ class GroupAsks:
         asked, plan, group = parts
         start, end = member.shard, min(member.shard + SHARDS_A_TURN, group.shards)
         message = message_at(address, item)
-        if asked == start:
+        if asked == start and (not plan.cancels_group or groups.asking(address, group.key, start, end)):
             for shard in range(start, end):
                 self._ask(flow, order, message, plan, group, shard, envelope)
         if not groups.asked(address, group.key, start, end, envelope.message_id) or end == group.shards:

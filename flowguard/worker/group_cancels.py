@@ -11,9 +11,8 @@ from flowguard.protocol.groups import SHARDS_A_TURN, GroupRequest, Member
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.waiting import Child
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import PLACE, Message
+from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of
-from flowguard.wire.tenant import tenant_in
 from flowguard.worker.children import cancelled_request, group_cancel_message
 from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
@@ -46,7 +45,7 @@ class GroupCancels:
         """
         groups, key, start = self._services.store.waits.groups, order.group.key, order.member.shard
         end = min(start + SHARDS_A_TURN, order.end)
-        asker = _asker(envelope, flow, order)
+        asker = _asker(flow, order)
         for shard in range(start, end):
             self._cancel(envelope, flow, order, asker, shard)
         if not groups.cancelled(flow.name, key, start, end, envelope.message_id) or end == order.end:
@@ -82,8 +81,7 @@ class GroupCancels:
         )
 
 
-def _asker(envelope: Envelope, flow: AnyFlow, order: GroupCancelOrder) -> Message:
+def _asker(flow: AnyFlow, order: GroupCancelOrder) -> Message:
     """Return the message of the hop that has asked, as far as the order tells."""
-    carried = {name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes}
-    message = message_at(order.address, None)
-    return message._replace(depth=order.depth, tenant=tenant_in(envelope.attributes.get(PLACE)), carried=carried)
+    carried = {name: attribute for name, attribute in (order.carried or {}).items() if name in flow.carry}
+    return message_at(order.address, None)._replace(depth=order.depth, tenant=order.tenant, carried=carried)

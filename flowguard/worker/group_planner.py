@@ -36,6 +36,7 @@ from flowguard.protocol.groups import (
     Member,
     NewShard,
     SavedPart,
+    bound_key,
     spare_of,
     whole_key,
 )
@@ -87,11 +88,14 @@ class GroupPlanner(NamedTuple):
             raise self._refused("; ".join(problems))
         if parts and self.planner.moment - parts[0].begun_at > self.planner.keep_for // 2:
             raise self._refused("its first requests were saved so long ago that they expire before its end")
-        plan = self._plan(outcome.group)._replace(key=whole_key(parts, self.key))
+        plan = self._plan(outcome.group)
+        plan = plan._replace(key=whole_key(parts, plan.key))
+        if outcome.group.cancel_too and not plan.is_bound:
+            raise self._changed(parts[-1].end)
         first, size, digest = parts[-1].end if parts else 0, 0, hashlib.sha256()
         for shard in self._shards(outcome, plan):
             if not in_time():
-                return self._part(parts, shard.number, digest.hexdigest())
+                return self._part(parts, shard, digest.hexdigest())
             size += len(shard.requests)
             digest.update(json.dumps([shard.spare, shard.requests]).encode())
             if shard.number >= first:
@@ -119,19 +123,19 @@ class GroupPlanner(NamedTuple):
             self._check_names(plan, requests, names)
             spare = 0 if outcome.quorum is None else spare_of(len(requests), outcome.quorum)
             flow, asker = self.planner.flow.name, self.planner.message.object_id
-            yield NewShard(flow, self.key, shard, spare, requests, expires_at, asker)
+            yield NewShard(flow, plan.key.rpartition(" ")[2], shard, spare, requests, expires_at, asker)
 
     def _changed(self, shards: int) -> GroupChanged:
         return GroupChanged(self.planner.message.stage, shards * MOST_IN_SHARD)
 
-    def _part(self, parts: Sequence[SavedPart], end: int, digest: str) -> SavedPart:
+    def _part(self, parts: Sequence[SavedPart], to_come: NewShard, digest: str) -> SavedPart:
         """Return what this invocation has saved after the ``parts``, for the next one to go on from."""
-        before = parts[-1] if parts else SavedPart("", 0, "", self.planner.moment)
+        end, before = to_come.number, parts[-1] if parts else SavedPart("", 0, "", self.planner.moment)
         if end <= before.end:
             raise GroupUnsaved(self.planner.message.stage, before.requests)
         if len(parts) + 1 >= MOST_PARTS:
             raise self._refused(f"its group was not saved in {MOST_PARTS} invocations; give its function more time")
-        return SavedPart(self.key, end, digest, before.begun_at)
+        return SavedPart(to_come.key, end, digest, before.begun_at)
 
     def _plan(self, ask: AskGroup) -> GroupPlan:
         plan = GroupPlan(self.key, 0, "", self.planner.moment, attributes=ask.attributes)
@@ -139,7 +143,8 @@ class GroupPlanner(NamedTuple):
             return plan._replace(to=str(ask.to))
         entry = ask.to.entry()
         plan = plan._replace(to=str(ask.to.inbox_of(entry)), flow=ask.to.name, stage=entry.name, version=ask.to.version)
-        return plan._replace(is_sealed=ask.to.codec is not None)
+        key = bound_key(self.key, plan.to, plan.flow, plan.stage) if ask.cancel_too else self.key
+        return plan._replace(is_sealed=ask.to.codec is not None, key=key)
 
     def _request(self, ask: AskGroup, plan: GroupPlan, member: Member, pair: Any) -> GroupRequest:
         """Return a request as its row holds it."""

@@ -15,6 +15,7 @@ from flowguard.protocol.run_orders import (
     RunOrder,
 )
 from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import PLACE
 from flowguard.worker.cancelling import Canceller
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
@@ -23,6 +24,7 @@ from flowguard.worker.group_cancels import GroupCancels
 from flowguard.worker.ports import Services
 from flowguard.worker.record_sources import NamedQueues
 from flowguard.worker.resets import Resetter
+from flowguard.worker.routing import check_not_ahead
 from flowguard.worker.settler import Settler
 from flowguard.worker.trust import Trust
 
@@ -33,6 +35,7 @@ class Orders:
     def __init__(self, services: Services, emitter: Emitter, trust: Trust, queues: NamedQueues) -> None:
         self._trust = trust
         self._queues = queues
+        self._clock = services.clock
         self._settler = Settler(services)
         self._resetter = Resetter(services)
         self._canceller = Canceller(services)
@@ -42,9 +45,12 @@ class Orders:
     def ending(self, envelope: Envelope, flow: AnyFlow, order: RunOrder) -> Ending:
         """Carry it out, and return the ending of its record.
 
-        Raises :class:`Untrusted` for one that is not believed from where it came, or as it is signed.
+        Raises :class:`Untrusted` for one that is not believed from where it came, or as it is signed, and
+        :class:`flowguard.errors.EnvelopeError` for an order of its own time that lies ahead.
         """
         self._trust.check_order(envelope, flow, order, self._queues)
+        if isinstance(order, CancelOrder | ResetOrder):  # their time is their own, and says how long copies count
+            check_not_ahead(order.address.requested_at, f"attributes.{PLACE}.at", envelope, self._clock.now())
         match order:
             case ArrivedAnswer() | ArrivedDeadline():
                 return self._settler.ending(envelope, flow, order)

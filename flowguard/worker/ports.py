@@ -59,8 +59,11 @@ class Groups(Protocol):
     def requests(self, flow: str, key: str, shard: int) -> Sequence[GroupRequest]:
         """Read the requests of a shard, in order."""
 
+    def asking(self, address: AnswerAddress, key: str, start: int, end: int) -> bool:
+        """Note that these shards may be asked from now on. False where the run does not wait for that."""
+
     def asked(self, address: AnswerAddress, key: str, start: int, end: int, by: str) -> bool:
-        """Note that ``by`` has asked these shards. False for a copy, and where the run does not wait any more."""
+        """Note that ``by`` has asked these shards. False where the next were asked, or the run does not wait."""
 
     def answers(self, flow: str, key: str, shard: int) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
         """Read the requests of a shard with their answers, and let it take no more. Its run has gone on."""
@@ -80,15 +83,12 @@ class Waits(Protocol):
 
     def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
         """Keep the answer if the run waits for it. After a :class:`flowguard.errors.TooLarge` the run still waits."""
-        ...
 
     def take(self, address: AnswerAddress, answer: GivenAnswer, use: Use) -> Settled | None:
         """Settle an answer that is kept and use it up, both or nothing. None where it is used, or another is kept."""
-        ...
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
         """Return the verdict that an answer would get, by a consistent read. Nothing is kept."""
-        ...
 
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         """End the wait, if it goes on and its deadline has passed at ``now`` (ms). The address names no answer."""

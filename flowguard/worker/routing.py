@@ -376,20 +376,22 @@ def _read_before(stage: AnyStage, body: str) -> Any:
 
 
 def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:
-    """Return the time in ms that ``text`` says.
-
-    Raises :class:`EnvelopeError` where no sender can have meant it, and :class:`TooEarly` where its clock may be fast.
-    """
+    """Return the time in ms that ``text`` says. Raises :class:`EnvelopeError` where no sender can have meant it."""
     if not text.isdecimal() or len(text) > MOST_DIGITS:
         raise EnvelopeError(envelope.message_id, field, f"{text[:40]!r} is not whole milliseconds since 1970")
     moment = int(text)
     if _LOOKS_LIKE_SECONDS <= moment < _EARLIEST:
         raise EnvelopeError(envelope.message_id, field, f"{moment} looks like seconds; write milliseconds since 1970")
+    check_not_ahead(moment, field, envelope, latest)
+    return moment
+
+
+def check_not_ahead(moment: int, field: str, envelope: Envelope, latest: int) -> None:
+    """Raise :class:`TooEarly` for a time in ms that a fast clock may have said, :class:`EnvelopeError` for later."""
     if moment > latest + CLOCKS_DIFFER_BY_MS:
         problem = f"{moment} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
         refused = TooEarly if moment <= latest + _DAY_MS else EnvelopeError
         raise refused(envelope.message_id, field, problem)
-    return moment
 
 
 def _shown(target: object) -> str:

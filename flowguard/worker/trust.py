@@ -11,6 +11,7 @@ from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import is_foreign
 from flowguard.names.ids import RequestId
 from flowguard.payload.encoding import decode
+from flowguard.protocol.group_cancel import GroupCancelOrder
 from flowguard.protocol.run_orders import RunOrder
 from flowguard.stage import AnyStage
 from flowguard.startup.named_tuple import NamedTuple
@@ -49,6 +50,8 @@ class Trust(NamedTuple):
         """Raise :class:`Untrusted` for an order, answer or deadline that is not the flow's own."""
         kind = RecordKind.of_order(order)
         self._check_source(envelope, flow, flow.entry(), kind, queues)
+        if flow.trust_senders and isinstance(order, GroupCancelOrder) and not order.group.is_bound:
+            raise _untrusted(envelope, PLACE, f"{kind.value}: its requests did not go to {shown(order.group.to)}")
         if flow.trust_senders or (BELIEVED[kind].signed is Signature.WITH_KEYS and not self.signer.is_required):
             return
         if problem := self.signer.problem(order.statement, order.address.signature):

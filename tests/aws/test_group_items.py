@@ -17,6 +17,7 @@ from flowguard.aws.items import shard_key, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
+from flowguard.aws.wait_calls import message_name
 from flowguard.errors import TooLarge
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import taken
@@ -392,11 +393,13 @@ def test_an_answer_to_a_name_takes_no_shard_from_a_group(clients: Clients) -> No
     assert everything(clients) == before
 
 
-def test_only_the_first_of_the_messages_at_one_place_goes_on(clients: Clients) -> None:
+def test_a_message_goes_on_until_the_next_shards_were_asked(clients: Clients) -> None:
     groups = begun(clients).waits.groups
     assert groups.asked(address(), KEY, 0, 10, "message")
     assert groups.asked(address(), KEY, 0, 10, "message")  # delivered again
-    assert not groups.asked(address(), KEY, 0, 10, "copy")
+    assert groups.asked(address(), KEY, 0, 10, "of its letter, which was sent back")
+    by = run_item(clients)["wait"]["M"]["asked_by"]["S"]
+    assert by == message_name("message"), "an older release goes on with that message alone"
     assert not groups.asked(address(), KEY, 20, 30, "too far")
     assert groups.asked(address(), KEY, 10, 20, "next")
     assert not groups.asked(address(), KEY, 0, 10, "message")
@@ -404,7 +407,19 @@ def test_only_the_first_of_the_messages_at_one_place_goes_on(clients: Clients) -
     assert not groups.asked(address(request_id=RequestId("x")), KEY, 20, 30, "other")
 
 
-# -- sizes -------------------------------------------------------------------------------------------------------------
+def test_the_begin_of_a_turn_is_noted_before_its_end(clients: Clients) -> None:
+    store = begun(clients)
+    groups = store.waits.groups
+    assert groups.asking(address(), KEY, 0, 10)
+    assert groups.asking(address(), KEY, 0, 10), "delivered again"
+    assert not groups.asking(address(), KEY, 10, 20), "the turn before has not ended"
+    assert groups.asked(address(), KEY, 0, 10, "message")
+    assert not groups.asking(address(), KEY, 0, 10), "it has"
+    assert groups.asking(address(), KEY, 10, 20)
+    item = store.read("flow", "object")
+    assert item is not None
+    assert item.wait is not None
+    assert (item.wait.asked, item.wait.asking) == (10, 20)
 
 
 def test_of_the_messages_that_cancel_a_group_from_a_shard_on_the_first_goes_on(clients: Clients) -> None:
@@ -688,6 +703,7 @@ def test_a_place_is_noted_only_in_the_run_item_that_waits(clients: Clients, attr
     store = begun(clients)
     change(clients, attribute, value)
     before = everything(clients)
+    assert not store.waits.groups.asking(address(), KEY, 0, 10)
     assert not store.waits.groups.asked(address(), KEY, 0, 10, "message")
     assert everything(clients) == before
 

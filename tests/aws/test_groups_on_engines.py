@@ -25,6 +25,6 @@ test_a_party_outside_finds_the_run_by_the_id_of_its_message = (
     of_groups.test_a_party_outside_finds_the_run_by_the_id_of_its_message
 )
 test_an_answer_to_a_name_takes_no_shard_from_a_group = of_groups.test_an_answer_to_a_name_takes_no_shard_from_a_group
-test_only_the_first_of_the_messages_at_one_place_goes_on = (
-    of_groups.test_only_the_first_of_the_messages_at_one_place_goes_on
+test_a_message_goes_on_until_the_next_shards_were_asked = (
+    of_groups.test_a_message_goes_on_until_the_next_shards_were_asked
 )

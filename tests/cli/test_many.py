@@ -125,7 +125,7 @@ def test_ctrl_c_at_the_question_says_that_nothing_was_done(at: Scene, monkeypatc
     begin(at, "a")
     monkeypatch.setattr("click.confirm", stops)
     result = cancel(at, answer="", code=130)
-    assert result.stderr.splitlines()[-1] == "nothing was done"
+    assert result.stderr.splitlines()[-1] == "interrupted; nothing was done"
     assert "nobody answered" not in result.stderr
     assert cancelled(at, "a") == [False]
 
@@ -228,13 +228,74 @@ def decline(step: Step[OrderState]) -> None:
         (("--all", "--after", "nonsense"), "--after: 'nonsense' is no place of a list"),
         (("--all", "--per-second", "0"), "--per-second"),
         (("--all", "--per-second", "1e-300"), "--per-second"),
-        (("--all", "--per-second", "nan", "--yes"), "--per-second is no number"),
     ],
 )
 def test_what_cannot_be_run_is_named(at: Scene, arguments: tuple[str, ...], said: str) -> None:
     begin(at, "o1")
     assert said in run(at, "cancel", ORDERS, "--why", "sold out", *arguments, code=2).stderr
     assert cancelled(at, "o1") == [False]
+
+
+NUMBERS = ("nan", "-nan", "inf", "-inf", "0", "-1", "1e-300", "1001", "ten", "")
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("cancel", ORDERS, "--all", "--why", "sold out"),
+        ("retry", ORDERS, "--all"),
+        ("reset", "tests.worker.runtime.test_resets:Triggered", "--all"),
+        ("callback", "answer.json", "--flow", "tests.waits:Carts", "--all", "--name", "a"),
+        ("dlq", "redrive", "orders-dead-letters", "--all"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_pace_that_is_none_is_refused_before_anything_is_read(at: Scene, command: Any, number: str) -> None:
+    with intercept(Recorder()) as calls:
+        said = run(at, *command, "--per-second", number, code=2).stderr
+    assert "Invalid value for '--per-second'" in said
+    assert calls.calls == []
+
+
+@pytest.mark.parametrize("option", ["--older-than", "--quiet-for"])
+@pytest.mark.parametrize("time", ["nan", "inf", "0", "-5s", "5", "1e9s", "1.5h", "9999999999d", ""])
+def test_a_time_that_is_none_is_refused_before_anything_is_read(at: Scene, option: str, time: str) -> None:
+    with intercept(Recorder()) as calls:
+        assert f"Invalid value for '{option}'" in cancel(at, option, time, code=2).stderr
+    assert calls.calls == []
+
+
+@pytest.mark.parametrize("option", ["--limit", "--read", "--most-failures"])
+@pytest.mark.parametrize("number", ["nan", "inf", "0", "-1", "1.5", "1e3", "ten", ""])
+def test_a_count_that_is_none_is_refused_before_anything_is_read(at: Scene, option: str, number: str) -> None:
+    with intercept(Recorder()) as calls:
+        assert f"Invalid value for '{option}'" in cancel(at, option, number, code=2).stderr
+    assert calls.calls == []
+
+
+def interrupts(call: ApiCall, proceed: Proceed) -> Response:
+    """Ctrl-C while the table is read: behind its first page."""
+    if call.operation == "Scan" and "ExclusiveStartKey" in call.params:
+        raise KeyboardInterrupt
+    answer = proceed()
+    return (
+        {**answer, "LastEvaluatedKey": {"pk": {"S": "x"}, "sk": {"S": "run"}}} if call.operation == "Scan" else answer
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [("cancel", ORDERS, "--why", "sold out"), ("retry", ORDERS)], ids=lambda all_: all_[0]
+)
+def test_ctrl_c_while_the_table_is_read_says_that_nothing_was_done(at: Scene, command: tuple[str, ...]) -> None:
+    begin(at, "a", "b")
+    with intercept(interrupts):
+        result = run(at, *command, "--all", "--yes", code=130)
+    read, interrupted = result.stderr.splitlines()
+    assert read.startswith("read ")
+    assert "items of table flowguard by Scan" in read
+    assert (interrupted, result.stdout) == ("interrupted; nothing was done", "")
+    assert cancelled(at, "a", "b") == [False, False]
 
 
 def test_a_reason_that_cannot_be_is_refused_at_once(at: Scene) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -86,9 +87,12 @@ def test_somebody_is_asked_before_the_queue_is_read(at: Scene) -> None:
 
 def test_without_a_run_nobody_is_asked_and_no_queue_read(at: Scene) -> None:
     with intercept(Recorder()) as calls:
-        assert run(at, *RETRY, "--stage", "close-order", answer="").stdout == ""
+        assert run(at, *RETRY, "--stage", "close-order", answer="").stdout == "nothing was done, of 0 runs\n"
     assert calls_of_sqs(calls, "ReceiveMessage") == 0
-    assert run(at, *RETRY, "--stage", "close-order", "--read", "1", code=1, answer="").stdout == ""
+    assert (
+        run(at, *RETRY, "--stage", "close-order", "--read", "1", code=1, answer="").stdout
+        == "nothing was done, of 0 runs\n"
+    )
 
 
 def test_a_run_without_a_letter_is_left(at: Scene) -> None:
@@ -194,6 +198,7 @@ def test_ctrl_c_before_the_first_is_sent_gives_no_place_behind_it(at: Scene) -> 
 def test_where_none_of_the_first_can_be_retried_it_says_where_it_goes_on(at: Scene) -> None:
     result = run(at, *RETRY, "--yes", "--read", "1", "--stage", "close-order", code=1)
     assert "0 runs to retry" in result.stderr
+    assert result.stdout == "nothing was done, of 0 runs\n"
     assert "go on with --after" in result.stderr
 
 
@@ -215,7 +220,7 @@ def test_ten_letters_in_a_row_that_are_not_sent_end_it(at: Scene) -> None:
 def test_a_run_that_was_taken_back_is_not_chosen() -> None:
     with scene(undoing) as at:
         fail(at, "a")
-        assert run(at, *RETRY, "--yes").stdout == ""
+        assert run(at, *RETRY, "--yes").stdout == "nothing was done, of 0 runs\n"
 
 
 @pytest.mark.parametrize(
@@ -316,11 +321,33 @@ def test_a_slow_pace_holds_no_letter_that_waits_for_its_turn(at: Scene) -> None:
     assert held == [1, 1, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("limit", "which", "shown"), [(1, "the first 1", 1), (2, "the first 2", 2), (9, "the first 9", 3)]
+)
+def test_the_question_is_about_so_many_letters_as_are_sent(at: Scene, limit: int, which: str, shown: int) -> None:
+    result = run(at, *REDRIVE, "--limit", str(limit), "--per-second", "0.01", code=1, answer="n\n")
+    *letters, question, _ = result.stderr.splitlines()[1:]
+    assert len(letters) == shown
+    assert question.startswith(f"redrive {which} that pass? It takes about {math.ceil(shown / 0.6)} min at 0.01")
+
+
 def test_the_question_says_how_long_the_letters_take(at: Scene) -> None:
     result = run(at, *REDRIVE, "--per-second", "0.01", code=1, answer="n\n")
     assert "redrive all that pass? It takes about 5 min at 0.01 a second, which --per-second changes. [y/N]: n" in (
         result.stderr
     )
+
+
+def test_ctrl_c_before_the_question_says_that_nothing_was_done(at: Scene) -> None:
+    def stop(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "ReceiveMessage":
+            raise KeyboardInterrupt
+        return proceed()
+
+    with intercept(stop):
+        result = run(at, *REDRIVE, code=130, answer="y\n")
+    assert (result.stdout, result.stderr) == ("", "interrupted; nothing was done\n")
+    assert "3 REDRIVEN" in run(at, *REDRIVE, "--yes").stdout
 
 
 def test_ctrl_c_gives_the_letters_back_and_says_what_was_done(at: Scene) -> None:

@@ -34,7 +34,7 @@ from flowguard.protocol.waiting import GivenAnswer, Use
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.wire.message import FLOW_STAGE, LATEST_TIME, PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
 from tests.make_records import sqs_record
 
@@ -86,6 +86,11 @@ OF_GROUP = GroupCancelOrder(
         (brought("deadline", address("deadline"), '{"deadline":9}'), ArrivedDeadline(address("deadline"), 9, AT)),
         (brought("deadline", address("deadline"), "[]"), ArrivedDeadline(address("deadline"), 0, AT)),
         (brought("deadline", address("deadline"), '{"deadline":"9"}'), ArrivedDeadline(address("deadline"), 0, AT)),
+        (
+            brought("deadline", address("deadline"), f'{{"deadline":{10**15}}}'),
+            ArrivedDeadline(address("deadline"), LATEST_TIME, AT),
+        ),
+        (brought("deadline", address("deadline"), '{"deadline":-1}'), ArrivedDeadline(address("deadline"), 0, AT)),
         (brought("group", address("group.2.5")), GroupOrder(address("group.2.5"), Member(2, 5))),
         (
             record(json.dumps(OF_GROUP.as_json("k1:x"))),
@@ -100,6 +105,8 @@ OF_GROUP = GroupCancelOrder(
         "deadline",
         "deadline without a time",
         "deadline of no time",
+        "deadline after all times",
+        "deadline before all times",
         "group",
         "group to cancel",
         "cancel",

@@ -122,10 +122,10 @@ def test_a_stage_may_cancel_those_of_a_run_that_goes_on() -> None:
 GROUP = GroupPlan("g-1<3 g-2", 2_000, "sqs:searches", 700, "search", "searched", 3)
 
 
-def of_group(asked: int = 0, **changes: Any) -> Wait:
-    """A wait for a group of 2,000 requests, which has asked so many shards."""
+def of_group(asked: int = 0, asking: int = 10, **changes: Any) -> Wait:
+    """A wait for a group of 2,000 requests, of which so many shards were asked, and may have been."""
     plan = WaitPlan("end", {}, group=GROUP, cancels_group=True)._replace(**changes)
-    return Wait(frozenset("01"), 0, 1_000, timed_out=True, plan=plan, asked=asked)
+    return Wait(frozenset("01"), 0, 1_000, timed_out=True, plan=plan, asked=asked, asking=asking)
 
 
 def test_the_runs_of_a_group_are_cancelled_by_an_order_to_the_flow_itself() -> None:
@@ -139,19 +139,26 @@ def test_the_runs_of_a_group_are_cancelled_by_an_order_to_the_flow_itself() -> N
     assert isinstance(order, GroupCancelOrder)
     address = AnswerAddress("carts", ObjectId("c1"), RequestId("run-1"), 500, 1, "group.0.0")
     assert order._replace(address=order.address._replace(signature=None)) == GroupCancelOrder(
-        address, Member(0, 0), GROUP, 10, "a mistake", 0
+        address, Member(0, 0), GROUP, 10, "a mistake", 0, None, MESSAGE.carried
     )
     assert SIGNER.problem(order.statement, order.address.signature) is None
     assert json.loads(order.statement)[0] == "cancel_group", "it cannot be taken for the signature of anything else"
     assert SIGNER.problem(order._replace(why="another").statement, order.address.signature) is not None
 
 
-@pytest.mark.parametrize(("asked", "end", "runs"), [(0, 10, 990), (10, 20, 1_980), (20, 21, 2_000)])
-def test_only_those_that_may_have_been_asked_are_cancelled(asked: int, end: int, runs: int) -> None:
-    """The message of one turn may be asking just now. What was never asked is not begun to be cancelled."""
-    sends, number = children_cancelled(Carts, MESSAGE, run(wait=of_group(asked)), "too late", UNSIGNED)
+@pytest.mark.parametrize(
+    ("asked", "asking", "end", "runs"),
+    [(0, 10, 10, 990), (10, 10, 10, 990), (10, 20, 20, 1_980), (20, 21, 21, 2_000), (20, 10, 20, 1_980)],
+)
+def test_only_those_that_may_have_been_asked_are_cancelled(asked: int, asking: int, end: int, runs: int) -> None:
+    """The message of one turn may be asking just now. A release that notes no turn's begin asked the last ones."""
+    sends, number = children_cancelled(Carts, MESSAGE, run(wait=of_group(asked, asking)), "too late", UNSIGNED)
     [place] = [json.loads(send.attributes[PLACE].value)["cancel_group"]["rest"] for send in sends]
     assert (place[1], number) == (end, runs)
+
+
+def test_where_nothing_was_asked_nothing_is_cancelled() -> None:
+    assert children_cancelled(Carts, MESSAGE, run(wait=of_group(0, 0)), "too late", UNSIGNED) == Needless((), 0)
 
 
 @pytest.mark.parametrize("changes", [{"cancels_group": False}, {"group": None}])

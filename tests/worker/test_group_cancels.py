@@ -18,7 +18,7 @@ from flowguard.handler import lambda_handler
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.group_cancel import GroupCancelOrder
-from flowguard.protocol.groups import MOST_IN_SHARD, SHARDS_A_TURN, GroupPlan, Member
+from flowguard.protocol.groups import MOST_IN_SHARD, SHARDS_A_TURN, GroupPlan, Member, bound_key, group_key
 from flowguard.protocol.run import RunItem, Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -256,10 +256,55 @@ def test_what_was_never_asked_is_not_cancelled(at: WaitScene) -> None:
     [own] = with_key(at, "group")
     cancel(at)
     assert at.deliver(own), "it asks nothing any more"
-    [order] = with_key(at, "cancel_group")
-    assert at.deliver(order)
-    assert len(at.waiting("searches")) == IN_A_TURN, "the first turn may have been under way"
     assert with_key(at, "cancel_group") == []
+    assert at.waiting("searches") == []
+
+
+def test_of_a_run_that_is_cancelled_between_two_turns_the_first_turns_are_cancelled(at: WaitScene) -> None:
+    at.begin(group_of(*(f"s{place}" for place in range(IN_A_TURN + 1))))
+    assert at.deliver(*with_key(at, "group"))
+    asked_before = at.waiting("searches")
+    [own] = with_key(at, "group")
+    cancel(at)
+    assert at.deliver(own)
+    assert at.deliver(*with_key(at, "cancel_group"))
+    assert len(asked_before) == len(at.waiting("searches")) == IN_A_TURN
+    assert with_key(at, "cancel_group") == []
+
+
+@pytest.mark.parametrize(("operation", "requests"), [("GetItem", 0), ("UpdateItem", IN_A_TURN)])
+def test_a_run_that_is_cancelled_while_it_asks_cancels_all_that_it_asks(
+    at: WaitScene, operation: str, requests: int
+) -> None:
+    """Before the note of its begin a turn asks nothing. After it the order knows of its shards."""
+    at.begin(group_of(*(f"s{place}" for place in range(IN_A_TURN + 1))))
+    [own] = with_key(at, "group")
+    before = [operation]
+
+    def cancels(call: ApiCall, proceed: Proceed) -> Response:
+        done = proceed()
+        if call.operation in before:
+            before.clear()
+            assert FlowClient.of(at.services).cancel(at.flow, "c1", why=WHY)
+        return done
+
+    with intercept(cancels):
+        assert at.deliver(own)
+    assert len(at.waiting("searches")) == requests
+    at.resume()
+    orders = with_key(at, "cancel_group")
+    assert not orders or at.deliver(*orders)
+    assert len(at.waiting("searches")) == requests
+
+
+def test_a_turn_notes_its_begin_where_its_group_is_cancelled_with_its_run(at: WaitScene) -> None:
+    for cancel_too, calls in ((True, ["GetItem", "UpdateItem", "Query", "UpdateItem"]), (False, None)):
+        at.begin(
+            group_of("a", cancel_too=cancel_too), request_id=f"run-{cancel_too}", requested_at=DEADLINE - cancel_too
+        )
+        [own] = [one for one in at.waiting("answers") if "group" in place(one)]
+        assert at.deliver(own)
+        assert at.calls == (calls or ["GetItem", "Query", "UpdateItem"])
 
 
 def test_requests_that_are_not_taken_now_are_cancelled_again(at: WaitScene) -> None:
@@ -314,22 +359,27 @@ def test_the_rows_may_be_gone(at: WaitScene) -> None:
 def test_where_messages_are_signed_a_forged_order_cancels_nobody() -> None:
     with wait_scene(SignedCarts, settings=Settings(signing_keys=SecretStr(KEYS))) as at:
         at.function = lambda_handler(at.flow, SignedSearch).using(at.services)
-        at.begin(group_of("a", "b", to=SignedSearch))
+        at.begin(group_of("a", "b", to=SignedSearch), tenant="acme")
         asked(at)
         cancel(at)
         [order] = with_key(at, "cancel_group")
         given = place(order)["cancel_group"]
-        plan, end, why, depth = given["rest"]
+        plan, end, why, depth, tenant, carried = given["rest"]
+        assert (tenant, carried) == ("acme", [])
+        larger = [plan[0], 2 * MOST_IN_SHARD, *plan[2:]]
         for forged in (
             {**given, "sig": None},
             {**given, "hop": 2},
-            {**given, "rest": [plan, end, "no reason", depth]},
-            {**given, "rest": [plan, end + 1, why, depth]},
-            {**given, "rest": [plan, end, why, depth + 1]},
-            {**given, "rest": [[*plan[:2], "sqs:others", *plan[3:]], end, why, depth]},
+            {**given, "rest": [plan, end, "no reason", depth, tenant, carried]},
+            {**given, "rest": [larger, end + 1, why, depth, tenant, carried]},
+            {**given, "rest": [plan, end, why, depth + 1, tenant, carried]},
+            {**given, "rest": [plan, end, why, depth, "another", carried]},
+            {**given, "rest": [plan, end, why, depth, tenant, ["uniquerequestid"]]},
+            {**given, "rest": [plan, end, why, depth]},
+            {**given, "rest": [[*plan[:2], "sqs:others", *plan[3:]], end, why, depth, tenant, carried]},
         ):
             assert not at.deliver(placed({"cancel_group": forged}, "{}"))
-        assert at.told(EventType.UNTRUSTED) == 6
+        assert at.told(EventType.UNTRUSTED) == 9
         assert at.waiting("searches") == []
         assert at.deliver(order)
         assert all(at.deliver(one) for one in at.waiting("searches"))
@@ -337,14 +387,127 @@ def test_where_messages_are_signed_a_forged_order_cancels_nobody() -> None:
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_an_order_is_read_as_it_was_signed(is_sealed: bool) -> None:
+@pytest.mark.parametrize("more", [(), (None, {}), ("acme", {"b": Attribute.string("2"), "a": Attribute.number(1)})])
+def test_an_order_is_read_as_it_was_signed(is_sealed: bool, more: Any) -> None:
     member = Member(0, 0)
     address = AnswerAddress("f", ObjectId("o"), RequestId("r"), 5, 1, member.text, True)
     group = GroupPlan("k", 1, "sqs:x", 1, "f", "s", 1, {}, is_sealed)
-    order = GroupCancelOrder(address, member, group, 1, "why", 0)
-    read = GroupCancelOrder.parse(order.as_json("a signature")["cancel_group"])
+    order = GroupCancelOrder(address, member, group, 1, "why", 0, *more)
+    beside = {**(order.carried or {}), "another": Attribute.string("that is not carried")}
+    read = GroupCancelOrder.parse(order.as_json("a signature")["cancel_group"], beside)
     assert read.statement == order.statement
-    assert read.group == group
+    assert read._replace(address=address) == order
+
+
+@pytest.mark.parametrize("changed", [{}, {"a": Attribute.string("2")}, {"a": Attribute.number(1)}], ids=str)
+def test_the_signature_of_an_order_covers_what_is_carried(changed: dict[str, Attribute]) -> None:
+    address = AnswerAddress("f", ObjectId("o"), RequestId("r"), 5, 1, "group.0.0")
+    group = GroupPlan("k", 1, "sqs:x", 1, "f", "s")
+    order = GroupCancelOrder(address, Member(0, 0), group, 1, "why", 0, None, {"a": Attribute.string("1")})
+    assert GroupCancelOrder.parse(order.as_json(None)["cancel_group"], changed).statement != order.statement
+
+
+def test_an_order_of_the_first_form_is_carried_out() -> None:
+    """It says nothing of tenant and attributes, and its key nothing of where its requests went."""
+    with wait_scene(SignedCarts, settings=Settings(signing_keys=SecretStr(KEYS))) as at:
+        at.function = lambda_handler(at.flow, SignedSearch).using(at.services)
+        at.begin(group_of("a", to=SignedSearch), tenant="acme")
+        asked(at)
+        cancel(at)
+        [order] = with_key(at, "cancel_group")
+        first = GroupCancelOrder.parse(place(order)["cancel_group"], {})._replace(tenant=None, carried=None)
+        assert at.deliver(placed(first.as_json(at.services.signer.sign(first.statement)), "{}"))
+        [cancelled] = at.waiting("searches")
+        assert "tenant" not in place(cancelled)
+        assert at.deliver(cancelled)
+        assert ended(at, "a") == CANCELLED
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"to": "sqs:mails"},
+        {"flow": "others"},
+        {"stage": "others"},
+        {"key": group_key("of no group that may be cancelled")},
+        {"key": f"g-1<1 {bound_key('g-2', 'sqs:mails', 'search', 'searched')}", "to": "sqs:mails"},
+    ],
+    ids=str,
+)
+def test_without_signatures_a_forged_order_reaches_no_other_queue(at: WaitScene, changes: dict[str, Any]) -> None:
+    """Who reads the flow's queues knows the key. It says where the requests went."""
+    at.begin(group_of("a", "b"))
+    asked(at)
+    cancel(at)
+    [order] = with_key(at, "cancel_group")
+    read = GroupCancelOrder.parse(place(order)["cancel_group"], {})
+    forged = read._replace(group=read.group._replace(**changes))
+    assert at.waiting("mails")
+    assert not at.deliver(placed(forged.as_json(None), "{}"))
+    assert at.told(EventType.UNTRUSTED) == 1
+    assert at.waiting("mails") == at.waiting("searches") == []
+    assert at.deliver(order)
+    assert len(at.waiting("searches")) == 2
+
+
+PLAN = ["k", 100, "sqs:x", 1, "f", "s", 1, {}]
+
+
+@pytest.mark.parametrize("wrong", [-1, 0, 101, 10**9, 10**400, True, 1.0, "1", None, float("nan")], ids=str)
+@pytest.mark.parametrize("of_plan", [True, False])
+def test_a_number_of_an_order_is_bounded(of_plan: bool, wrong: Any) -> None:
+    address = AnswerAddress("f", ObjectId("o"), RequestId("r"), 5, 1, "group.0.0").as_json()
+    size = wrong if wrong != 101 else 100_001
+    rest = [[*PLAN[:1], size, *PLAN[2:]], 1, "why", 0] if of_plan else [PLAN, wrong, "why", 0]
+    with pytest.raises(ValueError, match="'size' is no whole number" if of_plan else "'end' is no whole number"):
+        GroupCancelOrder.parse({**address, "rest": rest}, {})
+
+
+@pytest.mark.parametrize(
+    ("end", "shard", "fits"),
+    [(1, 0, True), (2, 1, True), (2, 0, True), (3, 0, False), (1, 1, False), (2, 9_999, False)],
+)
+def test_an_order_names_shards_of_its_group(end: int, shard: int, fits: bool) -> None:
+    address = AnswerAddress("f", ObjectId("o"), RequestId("r"), 5, 1, f"group.{shard}.0").as_json()
+    said = {**address, "rest": [PLAN, end, "why", 0]}
+    if fits:
+        assert GroupCancelOrder.parse(said, {}).end == end
+    else:
+        with pytest.raises(ValueError, match="'end' is no whole number"):
+            GroupCancelOrder.parse(said, {})
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong", "why"),
+    [
+        (3, -1, "'moment' is no whole number"),
+        (3, 10**15, "'moment' is no whole number"),
+        (6, 0, "'version' is no whole number"),
+        (6, 10**15, "'version' is no whole number"),
+        (2, "nowhere", "nowhere"),
+        (0, "", "whose key is that of no group"),
+        (0, "k<x k", "whose key is that of no group"),
+        (0, "k<99999 k", "whose key is that of no group"),
+        (0, "k" * 65, "whose key is that of no group"),
+        (0, "k<1 " * 50 + "k", "whose key is that of no group"),
+    ],
+)
+def test_what_an_order_says_of_its_group_is_checked(place: int, wrong: Any, why: str) -> None:
+    address = AnswerAddress("f", ObjectId("o"), RequestId("r"), 5, 1, "group.0.0").as_json()
+    plan = [*PLAN[:place], wrong, *PLAN[place + 1 :]]
+    with pytest.raises(ValueError, match=why):
+        GroupCancelOrder.parse({**address, "rest": [plan, 1, "why", 0]}, {})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[-1], [1_000_001], ["0"], [0, None], [0, None, {}], [0, None, "a"]],
+    ids=str,
+)
+def test_what_an_order_says_of_its_run_is_checked(more: list[Any]) -> None:
+    address = AnswerAddress("f", ObjectId("o"), RequestId("r"), 5, 1, "group.0.0").as_json()
+    with pytest.raises(ValueError, match="is an order to cancel a group"):
+        GroupCancelOrder.parse({**address, "rest": [PLAN, 1, "why", *more]}, {})
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from flowguard.protocol.groups import (
     Member,
     NewShard,
     SavedPart,
+    bound_key,
     group_key,
     key_of,
     whole_key,
@@ -475,6 +476,36 @@ def test_a_quorum_that_changed_is_refused_since_the_saved_shards_have_the_other(
     part, _ = a_part(asked(shops(*SHOPS), quorum=0.5), 1, OTHERS[0])
     with pytest.raises(GroupChanged):
         the_rest(asked(shops(*SHOPS)), [part])
+
+
+def cancellable(requests: Any, to: Any = CountShop) -> WaitForGroup:
+    return AddUp.when_group(asked_group(to, requests, {}, cancel_too=True), within=HOUR)
+
+
+def test_the_key_of_what_may_be_cancelled_says_where_its_requests_go() -> None:
+    saves = Saves()
+    plan = the_rest(cancellable(shops("a", "b")), (), saves).plan
+    assert plan.key == bound_key(KEY, "sqs:count-shop", "count-shop", "count") != KEY
+    assert [shard.key for shard in saves.shards] == [plan.key]
+    assert plan.is_bound
+    changed: tuple[dict[str, Any], ...] = ({"to": "sqs:x"}, {"flow": "x"}, {"stage": "x"}, {"key": KEY})
+    for changes in (*changed, {"key": f"g-1<1 {plan.key}"}):
+        assert not plan._replace(**changes).is_bound
+    part, at_first = a_part(cancellable(shops(*SHOPS)), 1, OTHERS[0])
+    whole = the_rest(cancellable(shops(*SHOPS)), [part]).plan
+    assert [shard.key for shard in at_first.shards] == [part.key] == [key_of(whole.key, 0)]
+    assert whole.is_bound
+
+
+def test_a_release_whose_requests_go_elsewhere_does_not_go_on_with_the_parts_of_another() -> None:
+    class Moved(Flow, name="count-shop", object_id="shop_id", inbox="moved", version=4, trust_senders=True):
+        stages = (Count,)
+
+    part, _ = a_part(cancellable(shops(*SHOPS)), 1, OTHERS[0])
+    with pytest.raises(GroupChanged, match="its first 99 requests"):
+        the_rest(cancellable(shops(*SHOPS), Moved), [part])
+    plain, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    assert the_rest(asked(shops(*SHOPS), Moved), [plain]).plan.to == "sqs:moved"
 
 
 def test_what_comes_after_the_parts_may_be_other_requests() -> None:

@@ -292,6 +292,24 @@ def test_a_group_whose_requests_are_not_taken_now_is_asked_again(at: WaitScene) 
     assert len(at.waiting("searches")) == 2
 
 
+def refuses_the_next(call: ApiCall, proceed: Proceed) -> Response:
+    """Take no message that asks a group's next shards."""
+    if call.operation == "SendMessageBatch" and '"group":{' in str(call.params):
+        raise ClientError({"Error": {"Code": "RequestThrottled", "Message": "slowly"}}, call.operation)
+    return proceed()
+
+
+def test_a_letter_of_a_groups_message_that_is_sent_back_asks_the_next_shards(at: WaitScene) -> None:
+    at.begin(group_of(*(f"s{number}" for number in range(IN_A_TURN + 1))))
+    [first] = [one for one in at.waiting("answers") if "group" in place(one)]
+    with intercept(refuses_the_next):
+        assert not at.deliver(first), "its place is noted, and the next message is not sent"
+    assert at.wait.asked == SHARDS_A_TURN
+    assert (len(at.waiting("searches")), at.waiting("answers")) == (IN_A_TURN, [])
+    assert not at.function({"Records": [{**first, "messageId": "of the letter"}]})["batchItemFailures"]
+    assert len(ask(at)) == 1
+
+
 def test_a_group_is_answered_while_it_is_asked(at: WaitScene) -> None:
     at.begin(group_of("a", "b"))
     [own] = [one for one in at.waiting("answers") if "group" in place(one)]

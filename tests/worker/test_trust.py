@@ -20,18 +20,22 @@ from flowguard.events import EventType
 from flowguard.flow import PER_REQUEST, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.group_cancel import GroupCancelOrder
+from flowguard.protocol.groups import GroupPlan, Member, bound_key
 from flowguard.settings import Settings
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import sns_to_sqs_event, sqs_event
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, ErrorNote, Message
 from flowguard.wire.signing import Keyring, Keys, KeySigner, signed_attributes
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter, retried
+from flowguard.worker.record_sources import NamedQueues
 from flowguard.worker.redriven_messages import check_returnable
 from flowguard.worker.routing import Arrival, Routes
 from flowguard.worker.trust import Trust
@@ -617,3 +621,47 @@ def test_no_attribute_makes_a_function_send_to_or_write_under_what_its_flow_does
             assert seen.keys - runs <= {"orders/o1"}
 
         attack()
+
+
+# -- orders to cancel what a group has asked ---------------------------------------------------------------------------
+
+
+class Trusting(Flow, name="price-cart", object_id="cart_id", answers="answers", trust_senders=True):
+    stages = (Price, Confirm)
+
+
+class Signed(Flow, name="price-cart", object_id="cart_id", answers="answers"):
+    stages = (Price, Confirm)
+
+
+def of_group(key: str, to: str = "sqs:shops", flow: str = "shop", stage: str = "count") -> GroupCancelOrder:
+    address = AnswerAddress("price-cart", ObjectId("c1"), RequestId("r1"), START, 1, "group.0.0")
+    return GroupCancelOrder(address, Member(0, 0), GroupPlan(key, 1, to, START, flow, stage), 1, "why", 0, None, {})
+
+
+def check(flow: type[Flow], order: GroupCancelOrder) -> None:
+    brought = received(sqs_event("answers", "{}"))
+    signed = order._replace(address=order.address._replace(signature=signer().sign(order.statement)))
+    Trust(signer()).check_order(brought, flow, signed if flow is Signed else order, NamedQueues([flow]))
+
+
+BOUND = bound_key("g-1", "sqs:shops", "shop", "count")
+
+
+def test_without_signatures_the_key_of_a_group_says_where_its_requests_went() -> None:
+    check(Trusting, of_group(BOUND))
+    check(Trusting, of_group(f"{BOUND}<3 {BOUND}"))
+    for forged in (
+        of_group("g-1"),
+        of_group(BOUND, to="sqs:mails"),
+        of_group(BOUND, flow="mails"),
+        of_group(BOUND, stage="mails"),
+        of_group(f"g-1<3 {BOUND}"),
+        of_group(f"{BOUND}<3 g-1"),
+    ):
+        with pytest.raises(Untrusted, match="its requests did not go to"):
+            check(Trusting, forged)
+
+
+def test_with_signatures_an_older_key_is_believed() -> None:
+    check(Signed, of_group("g-1"))

@@ -48,6 +48,28 @@ TESTED: Final = (
         "what is cancelled with a run that has asked for it",
     ),
     Elsewhere(
+        r"^worker\.orders\..*(check_not_ahead|CancelOrder \| ResetOrder)|^worker\.routing\.check_not_ahead",
+        ("tests/worker/test_orders.py", "tests/worker/test_routing.py"),
+        "orders of the future, which no sender of ours makes",
+    ),
+    Elsewhere(
+        r"^protocol\.groups\.(bound_key|_digest_of|GroupPlan\.is_bound)|"
+        r"^worker\.group_planner\..*(is_bound|bound_key|cancel_too)",
+        ("tests/worker/test_group_planner.py", "tests/worker/test_trust.py"),
+        "orders that name another queue than that of a group's requests",
+    ),
+    Elsewhere(
+        r"^aws\.group_items\.DynamoDBGroups\.asking|^expressions\.ASKING\b|^worker\.group_asks\..*(cancels_group|asking)",
+        ("tests/aws/test_group_items.py", "tests/worker/test_group_cancels.py"),
+        "what a group may have asked when its run is cancelled",
+    ),
+    Elsewhere(
+        r"^aws\.botocore_errors\.|^aws\..*ErrorsNotLoaded|"
+        r"^aws\.sender\..*type\(error\)\.__name__\}: \{error\}'\)\) for place",
+        ("tests/aws/test_botocore_errors.py",),
+        "errors that cannot be loaded, for no file is free",
+    ),
+    Elsewhere(
         r"^expressions\.(CAN_)?CANCEL_SHARD\b",
         ("tests/aws/test_group_items.py",),
         "messages that cancel what a group has asked, and their copies",

@@ -580,6 +580,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.history_rows.tell: except botocore_errors.ClientError → catches every Exception",
         "aws.cancellations.DynamoDBCancellations._noted: except botocore_errors.ClientError → catches every Exception",
     ),
+    "nothing else is raised where an error is told apart": (
+        "aws.faults.is_outage: except botocore_errors.ErrorsNotLoaded → catches every Exception",
+    ),
     "only an object has a source: this is for the type checker": (
         "wire.http_request.read_http_request: not isinstance(event, dict) → forced false",
     ),

@@ -36,7 +36,8 @@ class Pairs:
     """Schedules of two faults, of which a search tries so many.
 
     Those go first whose second fault strikes a call as nothing has struck it before: one that is made only after a
-    fault, such as those of a stage that undoes. Of all others some are tried, at even distances.
+    fault, such as those of a stage that undoes. Half of the tries are kept for all others, at even distances, however
+    many calls are made only after a fault.
     """
 
     def __init__(self) -> None:
@@ -56,7 +57,8 @@ class Pairs:
         """Return all, or as many as the bound allows. ``was_struck`` says what calls have met until now."""
         if len(self._all) <= bound:
             return list(self._all)
-        new = _spread([place for struck, place in self._first.items() if not was_struck(*struck)], bound)
+        first = [place for struck, place in self._first.items() if not was_struck(*struck)]
+        new = _spread(first, max(bound - bound // 2, bound - (len(self._all) - len(first))))
         rest = sorted(set(range(len(self._all))).difference(new))
         return [self._all[place] for place in (*new, *_spread(rest, bound - len(new)))]
 

@@ -37,8 +37,23 @@ def test_what_no_fault_has_struck_goes_first_and_each_such_call_once() -> None:
     pairs = pairs_of(*(second(at, PUT) for at in (2, 3, 4)), *(second(at, ADD) for at in (5, 6)))
     assert chosen(pairs, 1, (PUT, FaultKind.DIES_AFTER)) == ["e1.a5"]
     assert chosen(pairs, 2, (PUT, FaultKind.DIES_AFTER)) == ["e1.a5", "e1.a2"]
-    assert chosen(pairs, 2) == ["e1.a2", "e1.a5"]
     assert chosen(pairs, 1) == ["e1.a2"]
+    assert chosen(pairs, 2) == ["e1.a2", "e1.a3"]
+    assert chosen(pairs, 3) == ["e1.a2", "e1.a5", "e1.a3"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "new", "others"), [(0, 0, 0), (1, 1, 0), (2, 1, 1), (10, 5, 5), (11, 6, 5), (40, 20, 20), (97, 76, 21)]
+)
+def test_half_of_a_bound_is_kept_for_pairs_of_calls_that_were_struck_before(bound: int, new: int, others: int) -> None:
+    """They take more where there are too few of these."""
+    struck = [second(at, PUT) for at in range(2, 23)]
+    never_struck = [second(at, f"orders: call {at}") for at in range(23, 100)]
+    tried = chosen(pairs_of(*struck, *never_struck), bound, (PUT, FaultKind.DIES_AFTER))
+    later = {f"e1.a{at}" for at in range(23, 100)}
+    assert len(set(tried)) == new + others == bound
+    assert later.issuperset(tried[:new])
+    assert bound < 2 or not later.issuperset(tried[new:])
 
 
 def test_a_call_that_met_another_kind_of_fault_is_new_to_this_one() -> None:
