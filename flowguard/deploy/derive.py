@@ -472,7 +472,7 @@ def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options
         if not any(function.kind is FunctionKind.KILLED and flow in function.flows for function in functions):
             yield (
                 f"{flow.name} has no dlq_handler: a run whose function is killed each time stays RUNNING, "
-                f"and its record goes to {flow.dead_letters}"
+                f"and SQS gives its record up"
             )
     if silent := [] if options.reply_to else [flow.name for flow in flows if flow.reply_to is None]:
         lists, whose = ("lists", "its") if len(silent) == 1 else ("list", "their")

@@ -106,12 +106,12 @@ def path_problems(option: str, path: str, kind: Any, named: str) -> list[str]:
         models = [each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)]
         if len(models) < len(kinds):
             return []  # inside a dict nothing is known before there is a message
-        found = [model.model_fields[part].annotation for model in models if part in model.model_fields]
-        if not found:
+        annotations = [model.model_fields[part].annotation for model in models if part in model.model_fields]
+        if not annotations:
             names = " and ".join(model.__name__ for model in models)
             fields = ", ".join(dict.fromkeys(name for model in models for name in model.model_fields))
             return [f"{option} is {path!r}, but {names} has no {part!r}; it has {fields}"]
-        kind = found[0] if len(found) == 1 else Union[tuple(found)]  # noqa: UP007 - of as many as there are
+        kind = annotations[0] if len(annotations) == 1 else Union[tuple(annotations)]  # noqa: UP007 - of as many as there are
     if all(_is_no_name(each) for each in _alternatives(kind)):
         what = _shown_kind(get_origin(kind) if get_origin(kind) in _NO_NAMES else kind)
         return [f"{option} is {path!r}, which is a {what}; {named} is named by text, int or UUID"]
