@@ -94,8 +94,8 @@ def test_the_redrive_policy_of_an_inbox_of_another_account_is_its_owners() -> No
 
 
 INDEX = (
-    "[tables.flowguard] run_index adds nothing to a table that is there already: add the index runs-by-status of status "
-    "and pk, with its keys alone, by aws dynamodb update-table; flowguard doctor says whether it is there"
+    "[tables.flowguard] run_index adds nothing to a table that is there already: add the index runs-by-status of "
+    "status and pk, with its keys alone, by aws dynamodb update-table; flowguard doctor says whether it is there"
 )
 
 
