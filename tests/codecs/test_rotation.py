@@ -109,6 +109,7 @@ def test_what_was_sealed_by_a_key_that_nobody_opens_any_more_goes_on_when_somebo
     with sealed_scene(codec) as at:
         at.deliver(first(at, codec))
         message = second(at, codec)
+        at.sent("close-order")
         codec.choose = lambda call: Encrypted("alias/new")
         at.receives = 90
         at.clock.advance(seconds=3 * 86_400)
@@ -116,7 +117,7 @@ def test_what_was_sealed_by_a_key_that_nobody_opens_any_more_goes_on_when_somebo
         item = at.item_of(codec)
         assert (item.status, item.hop) == (Status.RUNNING, 1)
         codec.choose = lambda call: NEW
-        done = CliRunner().invoke(main, ["dlq", "redrive", "dead", "--all", "--yes"])
+        done = CliRunner().invoke(main, ["dlq", "redrive", "dead", "--all", "--yes", "--wait", "0"])
         assert done.exit_code == 0, done.output
         [again] = at.sent("close-order")
         at.receives = 1
