@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from typing_extensions import TypeAliasType
 
 from flowguard.errors import RunFailed
 from flowguard.names.ids import LONGEST_NAME, id_problem
@@ -252,6 +253,7 @@ class Grade(StrEnum):
 
 
 Code = NewType("Code", str)
+Alias = TypeAliasType("Alias", str)
 
 
 class Shelf(BaseModel):
@@ -270,6 +272,7 @@ class Box(BaseModel):
     noted: Annotated[str, "text"] | None
     facts: dict[str, str] | None
     weight: Decimal | None
+    alias: Alias
 
 
 @pytest.mark.parametrize("path", ["code", "grade", "uuid", "uuid.hex", "sort.value", "grade.value", "kind"])
@@ -278,7 +281,7 @@ def test_a_path_to_what_is_text_or_has_a_text_is_good(option: str, path: str) ->
     assert path_problems(option, path, Box, "a tenant") == []
 
 
-@pytest.mark.parametrize("path", ["seller.id", "either.row", "either.id", "facts.any", "noted"])
+@pytest.mark.parametrize("path", ["seller.id", "either.row", "either.id", "facts.any", "noted", "alias", "alias.any"])
 def test_a_path_is_good_where_it_may_lead_to_text(path: str) -> None:
     assert path_problems("tenant", path, Box, "a tenant") == []
 
