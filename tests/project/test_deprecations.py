@@ -1,4 +1,4 @@
-"""A name that goes says when: the version in which it ends, and the day before which it does not (docs/RELEASING.md)."""
+"""A name that goes says when: the version in which it ends, and the day before which it does not."""
 
 from __future__ import annotations
 
