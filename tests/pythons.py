@@ -14,15 +14,21 @@ import pytest
 from tests.release import ROOT, said
 
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+VERSIONS: Final = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 PYTHONS: Final = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if one.startswith("Programming Language")]
 
 
 def program(version: str) -> str | None:
-    """Return the Python of this version. A manager of versions may have a program of the name that only says no."""
-    fetched = ROOT / ".engines" / f"python{version}" / "bin"
-    path = shutil.which(f"python{version}", path=f"{fetched}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
-    works = path is not None and not subprocess.run([path, "--version"], check=False, capture_output=True).returncode
-    return path if works else None
+    """Return the Python of this version: what was fetched, or that of pyenv or the PATH.
+
+    A manager of versions may have a program of the name that only says no.
+    """
+    managed = sorted(VERSIONS.glob(f"{version}.*/bin"))
+    for folder in (ROOT / ".engines" / f"python{version}" / "bin", *managed, os.environ.get("PATH", os.defpath)):
+        path = shutil.which(f"python{version}", path=str(folder))
+        if path is not None and not subprocess.run([path, "--version"], check=False, capture_output=True).returncode:
+            return path
+    return None
 
 
 def with_installed(version: str, folder: Path, *requirements: str) -> Path:

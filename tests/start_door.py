@@ -77,7 +77,8 @@ class Door:
         self.calls = Recorder()
         with intercept(self.calls), intercept(self.fault) if self.fault is not None else nullcontext():
             answer = function(event, context)
-        return Reply(answer["statusCode"], json.loads(answer["body"]), answer["headers"])
+        headers = answer.get("headers") or {name: value for name, [value] in answer["multiValueHeaders"].items()}
+        return Reply(answer["statusCode"], json.loads(answer["body"]), headers)
 
     def post(
         self, key: str | None = "k", body: Any = None, *, form: str = "url", context: Any = None, **headers: str

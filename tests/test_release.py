@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tarfile
 import zipfile
@@ -66,6 +67,33 @@ def test_it_runs_its_demo_on_each_python_that_it_says(files: list[Path], version
     said(bare, "-m", "flowguard", "init", "corner", folder=tmp_path)
     replay = ("replay", "samples", "--flow", "corner.flow:PlaceOrder", "--failing", "o-102")
     assert "COMPLETED" in said(bare, "-m", "flowguard", *replay, folder=tmp_path / "corner")
+
+
+NEEDS = re.compile(r"What this\s+page runs\s+needs `pip install 'flowguard-aws\[([a-z,]+)\]'`")
+BLOCKS = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if NEEDS.search(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_runs_where_only_that_is_installed_what_it_names(files: list[Path], page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = NEEDS.search(text)
+    assert found is not None
+    bare = with_installed("{}.{}".format(*sys.version_info), tmp_path / "venv", f"{files[0]}[{found[1]}]")
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(BLOCKS.findall(text)), encoding="utf-8")
+    said(bare, program, folder=tmp_path)
+
+
+def test_each_page_of_an_extra_names_what_it_needs() -> None:
+    assert {page.stem for page in PAGES} >= {
+        "ai-steps",
+        "encryption",
+        "forgetting",
+        "sql",
+        "start-over-http",
+        "streams",
+    }
 
 
 @pytest.mark.parametrize("version", [one for one in PYTHONS if one != "{}.{}".format(*sys.version_info)])

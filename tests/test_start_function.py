@@ -61,6 +61,32 @@ def test_the_header_is_known_in_any_case_and_as_a_structured_string(shop: Scene,
     assert len(door.started()) == 1
 
 
+@pytest.mark.parametrize("several", [False, True], ids=["single", "multi-value"])
+@pytest.mark.parametrize("form", ["rest", "load balancer", "http", "url"])
+def test_each_gateway_may_write_the_header_in_its_case(shop: Scene, form: str, several: bool) -> None:
+    """REST APIs keep the client's case, the others do not. A load balancer may write lists alone, REST APIs both."""
+    door, first = Door(shop), None
+    for name in ("idempotency-key", "Idempotency-Key", "IDEMPOTENCY-KEY", "iDEMPOTENCY-kEY"):
+        headers = {"CONTENT-type": "application/json", name: "k-1"}
+        event = event_of(form, "POST", '{"order_id":"o1"}', headers)
+        if several and form in ("rest", "load balancer"):
+            event["multiValueHeaders"] = {each: [value] for each, value in headers.items()}
+            event["headers"] = None if form == "load balancer" else headers
+        reply = door.ask(event)
+        first = first or reply
+        assert reply == first
+        assert reply.status == 202
+    assert len(door.started()) == 1
+
+
+def test_two_headers_of_a_name_in_two_cases_are_one_key(shop: Scene) -> None:
+    """Neither is dropped: who names a caller by a header sees both values."""
+    door = Door(shop, caller=lambda request: request.headers["x-tenant"])
+    headers = {"Content-Type": "application/json", "idempotency-key": "k", "x-tenant": "a", "X-Tenant": "b"}
+    both = door.ask(event_of("rest", "POST", '{"order_id":"o1"}', headers))
+    assert both.watch not in (door.post("k", x_tenant="a").watch, door.post("k", x_tenant="b").watch)
+
+
 @pytest.mark.parametrize(
     ("operation", "number", "after"),
     [

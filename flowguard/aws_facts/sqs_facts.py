@@ -317,6 +317,31 @@ SQS_FACTS: Final = (
         engines=like("moto", memory="takes any", elasticmq="takes any", ministack="takes any"),
     ),
     Fact(
+        name="sqs-redrive-same-account",
+        sentence="The dead-letter queue of a queue is of the same account and region. The guide of the SDK says that "
+        "it must be, that of SQS that it had better be; flowguard takes it for a must.",
+        source=Document(
+            "Using Dead Letter Queues in Amazon SQS",
+            "https://docs.aws.amazon.com/sdk-for-java/v1/developer-guide/examples-sqs-dead-letter-queues.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/queue_plan.py:QueuePlan", "deploy/existing_notes.py:existing_notes"),
+        engines=NOWHERE,
+        by_hand="It takes queues of two accounts. A refusal shows at deployment.",
+    ),
+    Fact(
+        name="sqs-hosts",
+        sentence="The host of a queue's URL has its region: `sqs.REGION.amazonaws.com`, of FIPS `sqs-fips.REGION.…`, "
+        "of IPv6 `sqs.REGION.api.aws`, of a network's own endpoint `vpce-….sqs.REGION.vpce.amazonaws.com`, formerly "
+        "`REGION.queue.amazonaws.com`; `queue.amazonaws.com` is us-east-1.",
+        source=Document(
+            "Amazon SQS endpoints and quotas", "https://docs.aws.amazon.com/general/latest/gr/sqs-service.html"
+        ),
+        relied_on_by=("deploy/queue_arns.py:arn_of",),
+        engines=NOWHERE,
+        by_hand="boto3 has the present ones in its endpoint rules.",
+    ),
+    Fact(
         name="sqs-move-task",
         sentence="`StartMessageMoveTask` sends dead letters back as new messages: with new ids and a retention that "
         "begins anew.",

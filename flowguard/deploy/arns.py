@@ -10,7 +10,7 @@ from flowguard.deploy.codec_uses import ALIAS, FLOW, alias_of
 from flowguard.deploy.key_uses import only_through
 from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, Target
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.queue_plan import arn_of
+from flowguard.deploy.queue_arns import arn_of
 from flowguard.destinations import Bus, Queue
 
 DEFAULT_BUS: Final = "default"

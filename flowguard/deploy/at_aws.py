@@ -21,7 +21,7 @@ from flowguard.deploy.needs import (
 )
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.queue_plan import arn_of
+from flowguard.deploy.queue_arns import arn_of
 from flowguard.destinations import Queue
 from flowguard.names.at_aws import NameKind, Names
 

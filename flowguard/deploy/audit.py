@@ -8,6 +8,7 @@ from typing import Any
 
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.queue_arns import account_of
 from flowguard.deploy.template import is_closed, operators_of
 
 _ALL = {Target.NETWORK.value: "all network interfaces of the account", Target.TRACES.value: "all traces of the account"}
@@ -95,7 +96,8 @@ def _lines_of_queue(facts: Facts) -> Iterator[str]:
 def _others(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Sequence[str]:
     """Return who sends to a queue beside the functions."""
     scheduled = queue in needed.schedule_targets() or queue.name in needed.undelivered_by_scheduler
-    moved = [f"SQS from {source.name}" for source in needed.queues if source.give_up_to == queue.name]
+    given_up = [source for source in needed.queues if source.give_up_to == queue.name]
+    moved = [f"SQS from {source.name}" for source in given_up if _in_one_account(source, queue, options)]
     return [
         *(f"the topic {arn}" for arn in queue.topics),
         *(f"the bus {bus.name}" for bus in queue.rules),
@@ -105,6 +107,12 @@ def _others(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Seq
         *queue.senders,
         *(operators_of(queue, options) if is_closed(queue, options) else ()),
     ]
+
+
+def _in_one_account(source: QueueNeed, queue: QueueNeed, options: DeployOptions) -> bool:
+    """Answer whether SQS may move what a queue gives up to another. It is not known where no account is named."""
+    accounts = (account_of(source.arn) or options.account, account_of(queue.arn) or options.account)
+    return None in accounts or len(set(accounts)) == 1
 
 
 def _rest(*, closed: bool) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from flowguard.deploy.at_aws import names_of, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
+from flowguard.deploy.existing_notes import existing_notes
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.imports import group_is_imported
 from flowguard.deploy.kafka_plan import group_problems
@@ -122,6 +123,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
             *_notes(functions, flows, options),
             *_fifo_notes(flows, plan),
             *stream_notes(flows),
+            *existing_notes(flows, plan.queues, tables, options),
             *_unbounded(needed),
             *_unmet_options(made, tables, plan, options),
         ),
@@ -470,7 +472,7 @@ def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options
         if not any(function.kind is FunctionKind.KILLED and flow in function.flows for function in functions):
             yield (
                 f"{flow.name} has no dlq_handler: a run whose function is killed each time stays RUNNING, "
-                f"and its record goes to {flow.dead_letters}"
+                f"and SQS gives its record up"
             )
     if silent := [] if options.reply_to else [flow.name for flow in flows if flow.reply_to is None]:
         lists, whose = ("lists", "its") if len(silent) == 1 else ("list", "their")

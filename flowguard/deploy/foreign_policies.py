@@ -10,7 +10,7 @@ from flowguard.deploy.arns import queue_arn, table_arn
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.queue_plan import arn_of
+from flowguard.deploy.queue_arns import arn_of
 from flowguard.deploy.template import POLICY_VERSION
 from flowguard.destinations import Queue
 

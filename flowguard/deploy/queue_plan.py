@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,6 +12,7 @@ from flowguard.deploy.found import FoundFunction, FunctionKind, plain_name
 from flowguard.deploy.needs import QueueNeed, Role
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.permissions import Scope, endings, needs_answers, stage_sends
+from flowguard.deploy.queue_arns import account_of, arn_of
 from flowguard.destinations import Bus, Destination, Queue, Topic
 from flowguard.flow import ATTACH, AnyFlow
 from flowguard.project.queues import callback_queues, queue_of
@@ -35,7 +35,6 @@ FIFO_RETENTION: Final = timedelta(days=42)
 
 _SHORTEST: Final = 60
 _LONGEST_NAME: Final = 80
-_URL = re.compile(r"https?://(?:sqs\.)?([a-z0-9-]+)\.[^/]+/(\d{12})/([A-Za-z0-9_.-]+)")
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,7 @@ class QueuePlan:
     def _give_up_to(self, flow: AnyFlow, queue: Queue) -> str:
         """Return the queue of a redrive policy. Without a dlq_handler it is the flow's dead letters."""
         dead = flow.dead_letters
-        if self._killed_reader(flow) is None and isinstance(dead, Queue) and dead.fifo == queue.fifo:
+        if self._killed_reader(flow) is None and isinstance(dead, Queue) and self._takes_redrives(dead, queue.fifo):
             return dead.short_name
         return f"{flow.name}-killed" + (".fifo" if queue.fifo else "")
 
@@ -317,7 +316,7 @@ class QueuePlan:
         It is that of the flow's dead letters. Where that is elsewhere, or of the other kind, the flow gets one more.
         """
         dead = flow.dead_letters
-        if isinstance(dead, Queue) and dead.fifo == fifo and arn_of(dead) is None:
+        if isinstance(dead, Queue) and self._takes_redrives(dead, fifo):
             return dead.short_name
         name = f"{flow.name}-undelivered" + (".fifo" if fifo else "")
         self._owners.setdefault(name, flow)
@@ -325,6 +324,12 @@ class QueuePlan:
             self.problems.append(f"{name!r} is for what nobody can read or deliver; give {flow.name} another inbox")
         self._found[name] = QueueNeed(name, Role.DEAD_LETTERS, existing=False, retention=times.dead)
         return name
+
+    def _takes_redrives(self, queue: Queue, fifo: bool) -> bool:
+        """Answer whether SQS may move records to a queue: to one of the same kind and account alone."""
+        name = self._options.of_queue(queue.short_name).name or ""
+        arn = arn_of(queue) or arn_of(Queue(name))
+        return queue.fifo == fifo and (arn is None or account_of(arn) == self._options.account)
 
     def _visibility(self, reader: str) -> int:
         return TIMES_THE_TIMEOUT * self._timeouts[reader] + self._windows[reader]
@@ -378,15 +383,6 @@ def _entrances(flow: AnyFlow) -> Iterator[str]:
     yield from (queue.short_name for queue, _ in _callback_sources(flow))
     if isinstance(flow.answers, Queue) and needs_answers(flow):
         yield flow.answers.short_name
-
-
-def arn_of(queue: Queue) -> str | None:
-    """Return the ARN of a queue that is given by its ARN or URL. None for a bare name."""
-    if queue.name.startswith("arn:"):
-        return queue.name
-    if match := _URL.fullmatch(queue.name):
-        return f"arn:aws:sqs:{match[1]}:{match[2]}:{match[3]}"
-    return None
 
 
 def times_of(flows: Iterable[AnyFlow]) -> QueueTimes:

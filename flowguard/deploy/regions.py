@@ -11,7 +11,7 @@ from flowguard.deploy.finding import LiveFinding, error
 from flowguard.deploy.needs import Deployment, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.queue_plan import arn_of
+from flowguard.deploy.queue_arns import arn_of
 from flowguard.destinations import Queue
 
 _REGION: Final = re.compile("[a-z]{2,4}(-[a-z]+)+-[0-9]+")
@@ -39,8 +39,11 @@ class Regional(NamedTuple):
 def in_one_region(needed: Deployment, options: DeployOptions) -> None:
     """Raise :class:`CannotDeploy` where a deployment names resources of another region than its own.
 
-    Its own is the ``region`` of the options. Without that, all that it names must be of one.
+    Its own is the ``region`` of the options. Without that, all that it names must be of one. A queue whose URL says no
+    region is refused too.
     """
+    if hosts := tuple(_without_region(needed)):
+        raise CannotDeploy("queues by their URLs", hosts)
     named = _named(needed, options)
     if options.region is None:
         first = {each.region: each for each in reversed(named)}
@@ -96,6 +99,15 @@ def _of_functions(needed: Deployment) -> Iterator[Regional]:
         yield from (Regional(stream.place, _READ) for stream in function.streams)
         used = [permission for permission in function.permissions if permission.on is not Target.KEY]
         yield from (Regional(_arn(permission.name), _CALLED) for permission in used)
+
+
+def _without_region(needed: Deployment) -> Iterator[str]:
+    """Yield what is wrong with the URLs whose host says no region, as that of an emulator."""
+    used = (permission for function in needed.functions for permission in function.permissions)
+    names = {permission.name for permission in used if permission.on is Target.QUEUE}
+    for name in sorted(names):
+        if name.startswith("http") and arn_of(Queue(name)) is None:
+            yield f"{name}: its host says no region, so no role can name the queue; give its ARN"
 
 
 def _arn(name: str) -> str:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from hashlib import sha256
 from types import NoneType, UnionType
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NewType, Union, get_args, get_origin
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -22,8 +25,12 @@ from flowguard.payload.foreign import recognised
 RequestIdRule = str | tuple[str, ...] | Callable[[Any], str]
 """The ``request_id=`` of a flow: a path, several paths together, or a function of the payload."""
 
-_NO_NAMES: Final = (BaseModel, dict, list, tuple, set, frozenset, bool, float, bytes)
-_NO_FIELDS: Final = (str, int, list, tuple, set, frozenset, bool, float, bytes, NoneType)
+_NO_NAMES: Final = (
+    BaseModel, dict, list, tuple, set, frozenset, bool, float, bytes, Decimal, date, time, timedelta, Enum
+)  # fmt: skip
+_NO_FIELDS: Final = (str, int, list, tuple, set, frozenset, bool, float, bytes)
+_FEW_FIELDS: Final = (Enum, UUID, date, time, timedelta, Decimal)
+"""What has attributes, such as ``status.value`` or ``id.hex``, and no fields of the payload's own."""
 
 
 def text_at(payload: Any, path: str) -> str | None:
@@ -91,27 +98,59 @@ def path_problems(option: str, path: str, kind: Any, named: str) -> list[str]:
     if not all(path.split(".")):
         return [f"{option} is {shown(path)}; write the names of fields with a dot between two: 'order.id'"]
     for part in path.split("."):
-        if _has_no_fields(kind):
+        kinds = list(_alternatives(kind))
+        if all(_has_no_field(each, part) for each in kinds):
             return [
                 f"{option} is {path!r}, but what {part!r} is looked for in has no fields: it is {_shown_kind(kind)}"
             ]
-        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        models = [each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)]
+        if len(models) < len(kinds):
             return []  # inside a dict nothing is known before there is a message
-        if part not in kind.model_fields:
-            fields = ", ".join(kind.model_fields)
-            return [f"{option} is {path!r}, but {kind.__name__} has no {part!r}; it has {fields}"]
-        kind = kind.model_fields[part].annotation
-    kind = get_origin(kind) or kind
-    if isinstance(kind, type) and issubclass(kind, _NO_NAMES):
-        return [f"{option} is {path!r}, which is a {kind.__name__}; {named} is named by text, int or UUID"]
+        annotations = [model.model_fields[part].annotation for model in models if part in model.model_fields]
+        if not annotations:
+            names = " and ".join(model.__name__ for model in models)
+            fields = ", ".join(dict.fromkeys(name for model in models for name in model.model_fields))
+            return [f"{option} is {path!r}, but {names} has no {part!r}; it has {fields}"]
+        kind = annotations[0] if len(annotations) == 1 else Union[tuple(annotations)]  # noqa: UP007 - of as many as there are
+    if all(_is_no_name(each) for each in _alternatives(kind)):
+        what = _shown_kind(get_origin(kind) if get_origin(kind) in _NO_NAMES else kind)
+        return [f"{option} is {path!r}, which is a {what}; {named} is named by text, int or UUID"]
     return []
 
 
-def _has_no_fields(kind: Any) -> bool:
-    """Answer whether values of this kind are texts, numbers or lists: a path into them finds nothing."""
-    if get_origin(kind) in (Union, UnionType):
-        return all(_has_no_fields(member) for member in get_args(kind))
-    return (get_origin(kind) or kind) in _NO_FIELDS
+def _is_no_name(kind: Any) -> bool:
+    """Answer whether no value of this kind names anything."""
+    kind = get_origin(kind) or kind
+    return isinstance(kind, type) and issubclass(kind, _NO_NAMES) and (kind is bool or not issubclass(kind, str | int))
+
+
+def _alternatives(kind: Any) -> Iterator[Any]:
+    """Yield what a value may be beside null, without names and notes of the kind."""
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        for member in get_args(kind):
+            yield from _alternatives(member)
+    elif origin is Annotated:
+        yield from _alternatives(get_args(kind)[0])
+    elif isinstance(kind, NewType):
+        yield from _alternatives(kind.__supertype__)
+    elif origin is Literal:
+        yield from {type(value) for value in get_args(kind)}
+    elif kind is not NoneType:
+        yield kind
+
+
+def _has_no_field(kind: Any, part: str) -> bool:
+    """Answer whether values of this kind are texts, numbers, lists or the like: a path into them finds nothing."""
+    kind = get_origin(kind) or kind
+    if kind in _NO_FIELDS:
+        return True
+    return isinstance(kind, type) and issubclass(kind, _FEW_FIELDS) and not _has_attribute(kind, part)
+
+
+def _has_attribute(kind: type, name: str) -> bool:
+    """Answer whether values of the kind have the attribute. ``hasattr`` does not see that of an Enum's members."""
+    return inspect.getattr_static(kind, name, None) is not None
 
 
 def _shown_kind(kind: Any) -> str:

@@ -171,9 +171,12 @@ def _lists(event: Mapping[str, Any], name: str) -> dict[str, list[str]] | None:
 
 def _headers(event: Mapping[str, Any]) -> dict[str, str]:
     several = _lists(event, "multiValueHeaders")
-    if several is not None:
-        return {name.lower(): ", ".join(values) for name, values in several.items()}
-    return {name.lower(): value for name, value in _texts(event, "headers").items()}
+    if several is None:
+        several = {name: [value] for name, value in _texts(event, "headers").items()}
+    joined: dict[str, list[str]] = {}
+    for name, values in several.items():  # some gateways keep the case in which each was sent
+        joined.setdefault(name.lower(), []).extend(values)
+    return {name: ", ".join(values) for name, values in joined.items()}
 
 
 def _raw_query(event: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from decimal import Decimal
@@ -138,7 +137,7 @@ def _data(part: Mapping[str, Any], position: str) -> str:
     data = _text(part, "data", position, "kinesis", may_be_empty=True)
     try:
         given = base64.b64decode(data, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise EnvelopeError(position, "kinesis.data", "is not base64") from None
     if given.startswith(_AGGREGATED):
         problem = (

@@ -159,6 +159,16 @@ def test_a_queue_that_a_url_names_has_the_region_of_the_url() -> None:
     assert [one.resource for one in found] == [f"arn:aws:sqs:{OWN}:answers"]
 
 
+def test_a_queue_whose_url_says_no_region_is_refused() -> None:
+    needed = needs("tests.deploy.everything", options=options_of({}))
+    url = "http://localhost:4566/123456789012/answers"
+    function = needed.functions[0]
+    sends = next(one for one in function.permissions if one.target == "queue")
+    sending = replace(function, permissions=(replace(sends, name=url),))
+    with pytest.raises(CannotDeploy, match=f"{url}: its host says no region, so no role can name the queue; give its"):
+        in_one_region(replace(needed, functions=(sending,)), DeployOptions())
+
+
 def test_what_stands_for_an_import_has_no_region(tmp_path: Path) -> None:
     file = tmp_path / "deploy.toml"
     file.write_text('region = "eu-west-1"\nkms_key = "import:Key"\n', encoding="utf-8")

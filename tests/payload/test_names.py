@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from enum import Enum, StrEnum
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any, Literal, NewType
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from typing_extensions import TypeAliasType
 
 from flowguard.errors import RunFailed
 from flowguard.names.ids import LONGEST_NAME, id_problem
-from flowguard.payload.names import read_request_id, rule_problems
+from flowguard.payload.names import path_problems, read_request_id, rule_problems
 from flowguard.testing import hostile
 
 
@@ -238,6 +242,81 @@ PLAIN = "write a field ('order.id'), a tuple of fields, or a function of the pay
 )
 def test_a_wrong_rule_is_reported_with_its_cure(rule: Any, told: str) -> None:
     assert rule_problems(rule, "price", Order) == [told]
+
+
+class Sort(Enum):
+    GREEN = "green"
+
+
+class Grade(StrEnum):
+    FIRST = "first"
+
+
+Code = NewType("Code", str)
+Alias = TypeAliasType("Alias", str)
+
+
+class Shelf(BaseModel):
+    row: int
+
+
+class Box(BaseModel):
+    code: Code
+    grade: Grade
+    sort: Sort
+    uuid: UUID
+    packed: date
+    kind: Literal["small", 1]
+    seller: Buyer | None
+    either: Buyer | Shelf
+    noted: Annotated[str, "text"] | None
+    facts: dict[str, str] | None
+    weight: Decimal | None
+    alias: Alias
+
+
+@pytest.mark.parametrize("path", ["code", "grade", "uuid", "uuid.hex", "sort.value", "grade.value", "kind"])
+@pytest.mark.parametrize("option", ["tenant", "object_id"])
+def test_a_path_to_what_is_text_or_has_a_text_is_good(option: str, path: str) -> None:
+    assert path_problems(option, path, Box, "a tenant") == []
+
+
+@pytest.mark.parametrize("path", ["seller.id", "either.row", "either.id", "facts.any", "noted", "alias", "alias.any"])
+def test_a_path_is_good_where_it_may_lead_to_text(path: str) -> None:
+    assert path_problems("tenant", path, Box, "a tenant") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("code.b", "what 'b' is looked for in has no fields: it is tests.payload.test_names.Code"),
+        ("grade.b", "what 'b' is looked for in has no fields: it is Grade"),
+        ("uuid.b", "what 'b' is looked for in has no fields: it is UUID"),
+        ("packed.b", "what 'b' is looked for in has no fields: it is date"),
+        ("kind.b", "what 'b' is looked for in has no fields: it is typing.Literal['small', 1]"),
+        ("noted.b", "what 'b' is looked for in has no fields: it is typing.Optional[typing.Annotated[str, 'text']]"),
+        ("seller.b", "Buyer has no 'b'; it has id, vip"),
+        ("either.b", "Buyer and Shelf has no 'b'; it has id, vip, row"),
+    ],
+)
+def test_a_path_into_what_has_no_such_field_is_refused(path: str, told: str) -> None:
+    assert path_problems("tenant", path, Box, "a tenant") == [f"tenant is {path!r}, but {told}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("sort", "Sort"),
+        ("packed", "date"),
+        ("facts", "dict[str, str] | None"),
+        ("weight", "decimal.Decimal | None"),
+        ("seller", "tests.payload.test_names.Buyer | None"),
+        ("seller.vip", "bool"),
+    ],
+)
+def test_what_is_never_text_names_nothing(path: str, kind: str) -> None:
+    told = f"tenant is {path!r}, which is a {kind}; a tenant is named by text, int or UUID"
+    assert path_problems("tenant", path, Box, "a tenant") == [told]
 
 
 def test_text_has_no_fields_to_name_a_request_by() -> None:

@@ -88,6 +88,10 @@ def test_headers_are_found_in_any_case_and_several_are_joined() -> None:
     assert headers(ACCEPT="a").headers == {"accept": "a"}
     several = changed("rest-api-json", multiValueHeaders={"Accept": ["text/html", "b"]})
     assert read_http_request(several).headers == {"accept": "text/html, b"}
+    cases = changed("rest-api-json", multiValueHeaders={"X-Tenant": ["a"], "Accept": ["b"], "x-tenant": ["c", "d"]})
+    assert read_http_request(cases).headers == {"x-tenant": "a, c, d", "accept": "b"}
+    plain = changed("rest-api-json", multiValueHeaders=None, headers={"X-Tenant": "a", "x-tenant": "b"})
+    assert read_http_request(plain).headers == {"x-tenant": "a, b"}
     none = changed("rest-api-json", multiValueHeaders=None, headers=None)
     assert read_http_request(none).headers == {}
 

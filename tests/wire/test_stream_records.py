@@ -274,6 +274,7 @@ def with_value(record: dict[str, Any], value: Any, *path: str) -> dict[str, Any]
         (with_value(of_dynamodb(), {"n": {"NS": [1]}}, "dynamodb", "Keys"), "dynamodb.Keys", "is no number"),
         (with_value(of_dynamodb(), {"n": {"X": "1"}}, "dynamodb", "Keys"), "dynamodb.Keys", "has no type"),
         (with_value(of_dynamodb(), {"n": "1"}, "dynamodb", "Keys"), "dynamodb.Keys", "has no type"),
+        (with_value(of_kinesis(), "é", "kinesis", "data"), "kinesis.data", "is not base64"),
     ],
 )
 def test_what_is_wrong_with_a_record_is_named(record: dict[str, Any], field: str, problem: str) -> None:

@@ -17,7 +17,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.start_rule._json: except (ValueError, RecursionError) → catches every Exception",
         "wire.stream_letters.stream_letter_problem: except (ValueError, RecursionError) → catches every Exception",
         "wire.stream_letters._unread: except EnvelopeError → catches every Exception",
-        "wire.stream_records._data: except binascii.Error → catches every Exception",
+        "wire.stream_records._data: except ValueError → catches every Exception",
         "wire.stream_records._data: except UnicodeDecodeError → catches every Exception",
         "wire.stream_records._change: except (ValueError, RecursionError) → catches every Exception",
     ),
@@ -456,7 +456,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.kafka_records.KafkaRecord._value: except (ValueError, RecursionError) → catches every Exception",
         "wire.kafka_records.KafkaRecord._headers: except (AttributeError, TypeError, OverflowError) "
         "→ catches every Exception",
-        "wire.kafka_records.KafkaRecord._bytes: except (binascii.Error, ValueError) → catches every Exception",
+        "wire.kafka_records.KafkaRecord._bytes: except ValueError → catches every Exception",
         "wire.kafka_records._text_of: except UnicodeDecodeError → catches every Exception",
         "worker.routing.Routes._place: except ValueError → catches every Exception",
         "worker.trust._named: except (ValueError, RecursionError) → catches every Exception",

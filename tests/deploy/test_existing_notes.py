@@ -1,0 +1,114 @@
+"""What no template changes: queues of another account, between which SQS moves nothing, and a table that is there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flowguard import lambda_handler
+from flowguard.deploy.audit import audited
+from flowguard.deploy.cloudformation import cloudformation
+from flowguard.deploy.needs import Deployment
+from flowguard.deploy.options import DeployOptions
+from flowguard.destinations import Queue
+from tests.deploy.exercised import needs
+from tests.deploy.test_derive import Deploy, made
+from tests.deploy.test_derive import deploy as deploy  # noqa: PLC0414 - a fixture
+from tests.deploy.test_queue_plan import Alone
+
+PAYMENTS = "flows.take_payment.handlers"
+HERE, THERE = "123456789012", "210987654321"
+
+
+def elsewhere(queue: str, account: str | None = HERE, **more: Any) -> tuple[Deployment, DeployOptions]:
+    given = {} if account is None else {"account": account}
+    arn = f"arn:aws:sqs:eu-west-1:{THERE}:{queue}"
+    options = DeployOptions.model_validate({**given, **more, "queues": {queue: {"name": arn}}})
+    return needs(PAYMENTS, options=options), options
+
+
+def given_up(needed: Deployment) -> dict[str, str | None]:
+    return {queue.name: queue.give_up_to for queue in needed.queues if queue.give_up_to is not None}
+
+
+NOTE = (
+    f"the dead letters of take-payment go to arn:aws:sqs:eu-west-1:{THERE}:take-payment-dead-letters, and SQS moves "
+    "records within an account alone: what it gives up goes to a queue of take-payment here"
+)
+
+
+@pytest.mark.parametrize(
+    ("account", "unless"),
+    [(HERE, ""), (None, "; where it is of this account, say so by account = in the options")],
+)
+def test_what_sqs_gives_up_stays_in_the_account_where_the_dead_letters_are_in_another(
+    account: str | None, unless: str
+) -> None:
+    needed, options = elsewhere("take-payment-dead-letters", account)
+    assert given_up(needed)["take-payment-killed"] == "take-payment-undelivered"
+    assert f"{NOTE}{unless}" in needed.notes
+    assert f"{THERE}:take-payment-dead-letters" not in str(redrives(needed, options))
+    assert "SQS from" not in of_queue(needed, options, "take-payment-dead-letters")
+    assert "SQS from take-payment-killed" in of_queue(needed, options, "take-payment-undelivered")
+
+
+def redrives(needed: Deployment, options: DeployOptions) -> list[Any]:
+    resources = json.loads(cloudformation(needed, options))["Resources"].values()
+    return [each["Properties"].get("RedrivePolicy") for each in resources if each["Type"] == "AWS::SQS::Queue"]
+
+
+def of_queue(needed: Deployment, options: DeployOptions, name: str) -> str:
+    """The lines of the audit about a queue."""
+    queues = audited(needed, options).partition("\nqueues\n")[2]
+    return queues.partition(f"  {name}, ")[2].partition("\n  t")[0]
+
+
+def test_dead_letters_by_the_arn_of_a_queue_of_this_account_take_what_sqs_gives_up() -> None:
+    needed, options = elsewhere("take-payment-dead-letters", THERE)
+    assert given_up(needed)["take-payment-killed"] == "take-payment-dead-letters"
+    assert [note for note in needed.notes if "SQS moves" in note] == []
+    assert "SQS from take-payment-killed" in of_queue(needed, options, "take-payment-dead-letters")
+
+
+def test_without_a_dlq_handler_a_queue_gives_up_within_its_account_too(deploy: Deploy) -> None:
+    dead = Queue(f"arn:aws:sqs:eu-west-1:{THERE}:dead")
+    alone = made((Alone,), dead_letters=dead)
+    assert given_up(deploy(handler=lambda_handler(alone))) == {"own": "own-killed"}
+    assert given_up(deploy({"account": THERE}, handler=lambda_handler(alone))) == {"own": "dead"}
+
+
+def test_the_redrive_policy_of_an_inbox_of_another_account_is_its_owners() -> None:
+    needed, options = elsewhere("payments")
+    [note] = [note for note in needed.notes if "its owner sets" in note]
+    assert note == (
+        f"take-payment-charge-card reads arn:aws:sqs:eu-west-1:{THERE}:payments, of another account: its owner sets "
+        "the redrive policy, to a queue of that account, which no function here reads"
+    )
+    killed = of_queue(needed, options, "take-payment-killed")
+    assert "sent to by SQS from payments-to-book\n" in killed
+    needed, options = elsewhere("payments", None)
+    assert [note for note in needed.notes if "its owner sets" in note] == []
+    assert "SQS from payments, SQS from payments-to-book" in of_queue(needed, options, "take-payment-killed")
+
+
+INDEX = (
+    "[tables.flowguard] run_index adds nothing to a table that is there already: add the index runs-by-status of "
+    "status and pk, with its keys alone, by aws dynamodb update-table; flowguard doctor says whether it is there"
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_noted"),
+    [
+        ({"run_index": True, "existing": True}, True),
+        ({"run_index": True, "name": f"arn:aws:dynamodb:eu-west-1:{THERE}:table/runs"}, True),
+        ({"run_index": True}, False),
+        ({"existing": True}, False),
+    ],
+)
+def test_an_index_of_a_table_that_is_there_is_to_be_added_by_hand(chosen: dict[str, Any], is_noted: bool) -> None:
+    options = DeployOptions.model_validate({"tables": {"flowguard": chosen}})
+    told = [note for note in needs(PAYMENTS, options=options).notes if "run_index" in note]
+    assert told == [INDEX] * is_noted
