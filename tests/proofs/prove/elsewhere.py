@@ -64,9 +64,11 @@ TESTED: Final = (
         "what a group may have asked when its run is cancelled",
     ),
     Elsewhere(
-        r"^aws\.botocore_errors\.|^aws\..*ErrorsNotLoaded|"
-        r"^aws\.sender\..*type\(error\)\.__name__\}: \{error\}'\)\) for place",
-        ("tests/aws/test_botocore_errors.py",),
+        r"^aws\.botocore_errors\.|^aws\.faults\..*ErrorsNotLoaded|^aws\.sender\.AWSSender\.send: ",
+        (
+            *("tests/aws/test_botocore_errors.py", "tests/aws/test_sender.py"),
+            *("tests/worker/runtime/test_fifo_forged.py", "tests/worker/runtime/test_callers.py"),
+        ),
         "errors that cannot be loaded, for no file is free",
     ),
     Elsewhere(
