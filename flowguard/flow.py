@@ -199,7 +199,7 @@ class Flow:
             *_option_problems(cls),
             *_callback_problems(cls),
             *_codec_problems(cls),
-            *stream_problems(streams, attaches=cls.on_conflict is OnConflict.ATTACH),
+            *stream_problems(streams, attaches=cls.on_conflict is OnConflict.ATTACH, inbox=_first_inbox(cls)),
             *_stage_problems(cls),
             *debounce_problems(cls.debounce, cls.on_conflict, cls.object_id, _entry_stages(cls), cls.inbox),
         ]:
@@ -393,6 +393,11 @@ def _option_problems(flow: AnyFlow) -> list[str]:
     if not 0 <= flow.max_depth <= MOST_HOPS:
         problems.append(f"max_depth is {flow.max_depth}; a chain has no runs before one, or up to {MOST_HOPS:,}")
     return [*problems, *_span_problems(flow), *_keep_problems(flow), *_carry_problems(flow.carry)]
+
+
+def _first_inbox(flow: AnyFlow) -> Destination:
+    first = flow.stages[0].inbox if flow.stages else None
+    return flow.inbox if first is None else first
 
 
 def _entry_stages(flow: AnyFlow) -> list[AnyStage]:

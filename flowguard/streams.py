@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from flowguard.destinations import Topic
 from flowguard.errors import shown
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.value import Value
@@ -85,8 +86,11 @@ def _is_like(names: re.Pattern[str], given: object) -> bool:
     return isinstance(given, str) and names.fullmatch(given) is not None
 
 
-def stream_problems(streams: object, *, attaches: bool = False) -> Iterator[str]:
-    """Yield what is wrong with the streams of a flow. It ``attaches`` where its ``on_conflict`` is ATTACH."""
+def stream_problems(streams: object, *, attaches: bool = False, inbox: object = None) -> Iterator[str]:
+    """Yield what is wrong with the streams of a flow whose first stage reads ``inbox``.
+
+    It ``attaches`` where its ``on_conflict`` is ATTACH.
+    """
     if not (isinstance(streams, tuple) and all(isinstance(stream, Stream) for stream in streams)):
         yield f"streams is {shown(streams)}; write a tuple: streams=(KinesisStream('orders'), TableStream('stock'))"
         return
@@ -95,6 +99,8 @@ def stream_problems(streams: object, *, attaches: bool = False) -> Iterator[str]
             yield problem
         elif times > 1:
             yield f"it lists the stream {stream} {times} times; leave all but one out"
+    if streams and isinstance(inbox, Topic):
+        yield f"its first stage reads {inbox}, which cannot delay the retry of a stream's record; give it a queue"
     if streams and attaches:
         yield (
             "under ATTACH a change that comes while a run goes on, or whose result is kept, is not carried out; "

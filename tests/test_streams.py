@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from flowguard import ATTACH, IGNORE, SUPERSEDE, DefinitionError, Done, Flow, Outcome, Stage, Step
+from flowguard import ATTACH, IGNORE, SUPERSEDE, DefinitionError, Done, Flow, Outcome, Stage, Step, Topic
 from flowguard.protocol.conflict import OnConflict
 from flowguard.streams import KinesisStream, TableStream
 
@@ -65,3 +65,14 @@ def test_a_flow_with_streams_does_not_attach_since_a_change_would_be_lost() -> N
     assert flow_with((), ATTACH).streams == ()
     with pytest.raises(DefinitionError, match="a flow with streams takes SUPERSEDE, or IGNORE"):
         flow_with(streams, ATTACH)
+
+
+def test_the_first_stage_of_a_flow_with_streams_reads_a_queue() -> None:
+    """The retry of a record is a delayed message, and no topic delays one."""
+
+    class Told(Stage[Order], name="told", inbox=Topic("arn:aws:sns:us-east-1:123456789012:orders")):
+        def handle(self, order: Order, step: Step) -> Outcome:
+            return Done()
+
+    with pytest.raises(DefinitionError, match="cannot delay the retry of a stream's record; give it a queue"):
+        type("Orders", (Flow,), {"stages": (Told,)}, name="orders", object_id="order_id", streams=(TableStream("a"),))

@@ -77,9 +77,10 @@ def release_call(
     )
     if history:
         update.set(HISTORY, ":history", {"S": history})
-    if rest is not None:
-        attribute = "burst" if isinstance(rest, Burst) else "back_off"
-        update.set(attribute, f":{attribute}", record_item(rest))
+    if isinstance(rest, BackOff):
+        update.set("back_off", ":back_off", record_item(rest))
+    elif rest is not None:
+        _put_off(update, claim, now, rest)
     return {
         "TableName": table,
         "Key": run_key(claim.message.flow, claim.message.object_id),
@@ -88,6 +89,18 @@ def release_call(
         "ExpressionAttributeNames": update.names,
         "ExpressionAttributeValues": update.values,
     }
+
+
+def _put_off(update: _Update, claim: Claim, now: int, burst: Burst) -> None:
+    """Note until when the run is put off. What a run before it had committed to send was sent, and goes.
+
+    The lease is over by the sender's clock too, for this worker's may be fast.
+    """
+    update.set("burst", ":burst", record_item(burst))
+    update.values[":over"] = number(min(now, burst.requested_at))
+    outbox = claim.item.outbox
+    if outbox is not None and outbox.request_id != claim.item.request_id:
+        update.removed.append("outbox")
 
 
 def back_off_call(table: str, claim: Claim, back_off: BackOff) -> Any:

@@ -39,6 +39,7 @@ def _expected_at(item: RunItem) -> int:
         return item.wait.deadline
     if item.done:
         return item.committed_at
-    if item.burst is not None and not item.retry:
-        return max(item.burst.until, item.lease_until + REST)
-    return item.lease_until + REST if item.back_off is None else item.back_off.until
+    if item.back_off is not None:
+        return item.back_off.until
+    put_off_until = 0 if item.burst is None else item.burst.until
+    return max(put_off_until, item.lease_until + REST)

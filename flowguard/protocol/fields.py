@@ -201,7 +201,7 @@ FIELDS: Final = (
         reserved=True,
         origin="`expiry`, `expiry_ttl`",
     ),
-    Field("outbox", Kind.LONG, "The messages of the last commit", _COMMIT, frozenset({LATER_HOP, COMMIT})),
+    Field("outbox", Kind.LONG, "The messages of the last commit", _COMMIT, frozenset({LATER_HOP, COMMIT, RELEASE})),
     Field("state", Kind.LONG, "The state of the run, JSON", _COMMIT, _COMMIT, reserved=True),
     Field(
         "result",

@@ -211,17 +211,22 @@ class FailPhase:
             self._emitter.emit(EventType.PUT_OFF, arrival, delay=delay)
             why = "its run is put off for newer requests of its object"
         if arrival.envelope.retried_in_place:
-            self._services.sender.postpone(arrival.envelope, delay)
+            self._services.sender.postpone(arrival.envelope, 0)
             return kept(arrival, Verdict.CLAIMED, why)
         try:
             onward = self._retried(arrival, arrival.message, delay, continued=claim.item.epoch)
         except TooLarge:
-            self._services.sender.postpone(arrival.envelope, delay)
-            return kept(arrival, Verdict.CLAIMED, why)
+            return self._left(arrival, delay, why)
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
             refusal = self._services.sender.send([onward]).get(0)
         self._emitter.sent(arrival.message, onward, refusal)
-        return acked(arrival, Verdict.CLAIMED) if refusal is None else kept(arrival, Verdict.CLAIMED, why)
+        return acked(arrival, Verdict.CLAIMED) if refusal is None else self._left(arrival, delay, why)
+
+    def _left(self, arrival: Arrival, delay: int, why: str) -> Ending:
+        """Leave the record in its queue, for as long as its run is put off."""
+        if delay:
+            self._services.sender.postpone(arrival.envelope, delay)
+        return kept(arrival, Verdict.CLAIMED, why)
 
     def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
         """Leave the record where it is and count the attempt.

@@ -27,14 +27,20 @@ def burst_of(debounce: Debounce, arrival: Arrival, claim: Claim, now: int) -> Bu
         return None
     if message.cancelled is not None or claim.item.cancelled_because is not None or arrival.problem is not None:
         return None
-    burst = None if before is None or has_begun(before) else before.burst
-    since = now if burst is None else min(burst.since, now)
-    until = min(now + debounce.quiet // _MS, since + debounce.most // _MS)
+    quiet, most = debounce.quiet // _MS, debounce.most // _MS
+    burst = None if before is None else before.burst
     if burst is not None and burst.requested_at == message.requested_at:
-        until = min(until, burst.until)
+        until = min(burst.until, now + quiet, min(burst.since, now) + most)
+        return burst._replace(since=min(burst.since, now), until=until) if now < until else None
+    since = now if before is None or burst is None or is_over(before, burst, now - quiet) else min(burst.since, now)
+    until = min(now + quiet, since + most)
     return Burst(since, until, message.requested_at) if now < until else None
 
 
-def has_begun(item: RunItem) -> bool:
-    """Answer whether the first hop of a run was tried. An earlier release leaves the burst in such an item."""
-    return item.retry > 0 or item.hop > 1 or item.done
+def is_over(item: RunItem, burst: Burst, quiet_since: int) -> bool:
+    """Answer whether another request's burst is over: its run has begun, or nothing came for long after its end.
+
+    An earlier release, which knows of no burst, leaves it in the item of a run that has gone on.
+    """
+    has_begun = item.lease_until >= burst.until or item.retry > 0 or item.hop > 1 or item.done
+    return has_begun or burst.until <= quiet_since

@@ -23,6 +23,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.fields import FIELDS, Field, Kind, Writer, claiming
 from flowguard.protocol.memo import Memo
+from flowguard.protocol.outbox import Outbox
 from flowguard.protocol.run import BackOff, Burst, Cancellation, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
 from flowguard.protocol.waiting import Late, Wait, WaitPlan
 from flowguard.wire.message import ErrorNote
@@ -193,7 +194,8 @@ def _updates() -> Iterator[tuple[Writer, str, Mapping[str, str]]]:
     claim = _claim(_asked(OnConflict.ATTACH, 2, False))
     calls += [(fields.COMMIT, one) for one in _commits()]
     calls.append((fields.RELEASE, release_call("table", claim, NOW, failed=True, history="x", rest=BackOff(NOTE, NOW))))
-    calls.append((fields.RELEASE, release_call("table", claim, NOW, failed=False, rest=Burst(NOW, NOW, NOW))))
+    taken_over = claim._replace(item=claim.item._replace(outbox=Outbox(RequestId("another"), NOW, ())))
+    calls.append((fields.RELEASE, release_call("table", taken_over, NOW, failed=False, rest=Burst(NOW, NOW, NOW))))
     calls.append((fields.BACK_OFF, back_off_call("table", claim, BackOff(NOTE, NOW))))
     calls.append((fields.KILLS, note_kills_call("table", claim)))
     calls += [(fields.MEMORY, memos._update("table", claim, "name", {}, first)) for first in (True, False)]

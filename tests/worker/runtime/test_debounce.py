@@ -20,7 +20,7 @@ from flowguard.operate.attempts import may_be_parked
 from flowguard.operate.run_facts import is_put_off, standing
 from flowguard.operate.run_rows import is_left
 from flowguard.outcome import Done, Outcome
-from flowguard.protocol.run import Burst, Claim, RunItem, Status
+from flowguard.protocol.run import BackOff, Burst, Claim, RunItem, Status
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -28,7 +28,7 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS, explore, sqs_event
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.wire.message import Message
+from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.put_off import burst_of
 from flowguard.worker.routing import Arrival
@@ -103,7 +103,7 @@ def test_a_burst_without_an_end_is_carried_out_after_the_longest_time(pages: Flo
 
 def test_after_a_failed_attempt_a_newer_request_waits_again(pages: FlowRunner) -> None:
     """A retry is not put off: its own rest is long enough. The newer request begins a burst."""
-    assert ask(pages, (0, "fails"), (40, "2")) == [("fails", 30.0), ("2", 70.0)]
+    assert ask(pages, (0, "fails"), (32, "2")) == [("fails", 30.0), ("2", 62.0)]
     RENDERED.clear()
     assert ask(pages, (100, "fails")) == [("fails", 130.0), ("fails", 150.0)]
 
@@ -178,7 +178,7 @@ def test_the_item_says_until_when_its_run_is_put_off_and_forgets_it_with_the_com
     assert at.deliver(at.message()) == [True]
     item = item_of(at)
     assert item.burst == Burst(START, START + 30_000, START - 1_000)
-    assert (item.lease_until, item.retry, item.epoch) == (START, 0, 1)
+    assert (item.lease_until, item.retry, item.epoch) == (START - 1_000, 0, 1), "the sender's clock; ours may be fast"
     assert at.calls == ["UpdateItem", "UpdateItem"], "a claim and a release"
     assert standing(item, START).startswith("it waits for newer requests of its object, and begins at ")
     assert is_put_off(item, START + 30_000)
@@ -287,6 +287,48 @@ def test_what_an_earlier_run_remembered_is_left_for_whoever_begins(at: Scene, mo
     assert at.told(EventType.PUT_OFF) == 1
 
 
+def test_what_the_run_before_had_to_send_is_sent_once_however_many_requests_follow(at: Scene) -> None:
+    at.deliver(at.message())
+    at.clock.advance(seconds=30)
+    with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
+        at.deliver(at.message())
+    for number in range(2, 6):
+        at.deliver(at.message(request_id=RequestId(f"run-{number}"), requested_at=START + number))
+    assert len(at.sent("emails")) == 1
+    assert item_of(at).outbox is None
+
+
+def test_what_a_worker_with_a_fast_clock_puts_off_is_not_busy_for_others(at: Scene) -> None:
+    at.clock.advance(seconds=300)
+    at.deliver(at.message())
+    at.clock.advance(seconds=-270)
+    at.deliver(at.message())
+    assert at.told(EventType.BUSY) == 0
+
+
+def test_a_request_whose_message_is_not_taken_stays_for_the_quiet_time(at: Scene) -> None:
+    seen: list[Any] = []
+
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            why = {"SenderFault": False, "Code": "InternalError", "Message": "not now"}
+            return {"Successful": [], "Failed": [{"Id": entry["Id"], **why} for entry in call.params["Entries"]]}
+        if call.operation.startswith("ChangeMessageVisibility"):
+            seen.extend(entry["VisibilityTimeout"] for entry in call.params.get("Entries", [call.params]))
+        return proceed()
+
+    with intercept(refuse):
+        at.deliver(at.message())
+    assert seen[0] == 30
+
+
+def test_a_retry_that_rests_is_no_letter_yet() -> None:
+    message = "Boom", "the gateway is down", START
+    item = RunItem(RequestId("r"), START, 1, Status.RUNNING, "price-order", 1, 0, 0, 1, Owner("me"), START, done=False)
+    resting = item._replace(burst=Burst(START, START, START), back_off=BackOff(ErrorNote(*message), START + 900_000))
+    assert not may_be_parked(resting, START + 500_000)
+
+
 def test_a_flow_without_it_writes_nothing_of_it() -> None:
     with scene() as at, intercept(recorder := Recorder()):
         at.deliver(at.message())
@@ -368,9 +410,26 @@ def test_what_cannot_work_waits_for_nothing() -> None:
     assert burst(None, problem=RunFailed("its functions were killed")) is None
 
 
-@pytest.mark.parametrize("stored", [{"retry": 1}, {"hop": 2}, {"done": True}], ids=str)
+@pytest.mark.parametrize(
+    "stored",
+    [{"retry": 1}, {"hop": 2}, {"done": True}, {"lease_until": NOW + 5_000}, {"lease_until": NOW + 6_000}],
+    ids=str,
+)
 def test_a_burst_is_over_where_its_run_has_begun(stored: dict[str, Any]) -> None:
-    assert burst(Burst(NOW - 300_000, NOW - 1, OLDER), **stored) == Burst(NOW, NOW + 30_000, LAST)
+    assert burst(Burst(NOW - 300_000, NOW + 5_000, OLDER), **stored) == Burst(NOW, NOW + 30_000, LAST)
+
+
+def test_a_burst_goes_on_while_the_worker_that_puts_its_run_off_has_it() -> None:
+    assert burst(Burst(NOW - 10_000, NOW + 20_000, OLDER), lease_until=NOW + 19_999) == Burst(
+        NOW - 10_000, NOW + 30_000, LAST
+    )
+
+
+@pytest.mark.parametrize(("ended", "since"), [(30_000, NOW), (29_999, NOW - 310_000)])
+def test_a_burst_is_over_where_its_message_is_late_by_the_quiet_time(ended: int, since: int) -> None:
+    """As after an outage. The request that comes first then would begin at once, before others that come with it."""
+    left = Burst(NOW - 310_000, NOW - ended, OLDER)
+    assert burst(left) == (Burst(NOW, NOW + 30_000, LAST) if since == NOW else None)
 
 
 def test_an_attempt_after_one_that_failed_waits_for_nothing() -> None:
