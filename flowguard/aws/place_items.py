@@ -32,10 +32,13 @@ if TYPE_CHECKING:
 MOST_TRIES: Final = 50
 """How often a change is decided anew, where others write the key's item between its read and its write."""
 
+PATIENT_TRIES: Final = 150
+"""The same of a change that frees a place."""
+
 THROTTLED: Final = frozenset({"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"})
 """How DynamoDB says that an item, or the table, is asked too often. botocore has repeated the call by then."""
 
-LONGEST_PAUSE: Final = 50
+LONGEST_PAUSE: Final = 100
 """ms between two tries, at most: those who meet at a key draw how long each rests."""
 
 KEPT_FOR: Final = 86_400
@@ -53,23 +56,25 @@ class DynamoDBPlaces(NamedTuple):
     packing: Packing
     pause: Callable[[float], None] = time.sleep
 
-    def change(self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None = None) -> Changed:
+    def change(
+        self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None = None, *, frees: bool = False
+    ) -> Changed:
         """Write what ``decide`` makes of the item, in one conditional PutItem or DeleteItem where ``seen`` is right.
 
         Each refusal brings the item, of which it is decided anew. Raises :class:`flowguard.errors.PlacesBusy` after
-        :data:`MOST_TRIES`, and where DynamoDB is asked too often for this key.
+        as many tries, and where DynamoDB is asked too often for this key.
         """
         try:
-            return self._changed(key, decide, nonce, seen)
+            return self._changed(key, decide, nonce, seen, PATIENT_TRIES if frees else MOST_TRIES)
         except botocore_errors.ClientError as error:
             if error_code(error) in THROTTLED:
                 raise PlacesBusy(key.place, error_code(error)) from error
             raise
 
-    def _changed(self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None) -> Changed:
+    def _changed(self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None, most: int) -> Changed:
         where = _key(key)
         stands, is_now = (self._read(where), True) if seen is None else (seen, False)
-        for tries in range(MOST_TRIES):
+        for tries in range(most):
             change = decide(stands.places)
             if change.after == stands.places and is_now:
                 return Changed(change, stands)
@@ -78,8 +83,8 @@ class DynamoDBPlaces(NamedTuple):
             if found is None or found.nonce == nonce:  # the latter is this very write, whose answer was lost
                 return Changed(change, Seen(NOBODY) if after.places.is_empty else after)
             stands, is_now = found, True
-            self.pause(min(tries, LONGEST_PAUSE) * random.random() / 1000)  # noqa: S311 - protects nothing
-        raise PlacesBusy(key.place, f"others have written them {MOST_TRIES} times meanwhile")
+            self.pause(min(10 + 10 * tries, LONGEST_PAUSE) * random.random() / 1000)  # noqa: S311 - protects nothing
+        raise PlacesBusy(key.place, f"others have written them {most} times meanwhile")
 
     def _read(self, where: Item) -> Seen:
         answer: Any = patiently(

@@ -97,7 +97,7 @@ class Change(NamedTuple):
 def taken(places: Places, hop: Hop, holder: Holder, terms: Terms) -> Change:
     """Give the hop a place if its turn has come. A hop that holds one keeps it, under its new owner."""
     live = settled(places, terms)
-    granted = hop.token in live.held or before(live, hop) < free(live, terms)
+    granted = hop.token in live.held or before(live, first_seen(live, hop)) < free(live, terms)
     if granted:
         live = Places({**live.held, hop.token: holder}, _without(live.line, hop.token))
     return called(live, terms)._replace(granted=granted)
@@ -106,11 +106,15 @@ def taken(places: Places, hop: Hop, holder: Holder, terms: Terms) -> Change:
 def joined(places: Places, hop: Hop, terms: Terms) -> Change:
     """Let the hop stand in line. It has found no place, and its claim is released: it may be called, once more too.
 
-    A full line is left by the one that came last.
+    A full line is left by the one that came last. Who stands there, and has looked lately, changes nothing.
     """
     live = settled(places, terms)
+    hop, there = first_seen(live, hop), live.line.get(hop.token)
+    mine = Waiter(hop.arrival, hop.object_id, terms.now)
+    if there is not None and terms.now - there.seen_at < UNSEEN_FOR // 4:
+        mine = mine._replace(seen_at=there.seen_at)
     if hop.token not in live.held:
-        line = {**live.line, hop.token: Waiter(hop.arrival, hop.object_id, terms.now)}
+        line = {**live.line, hop.token: mine}
         live = live._replace(line={token: line[token] for token in _in_order(line)[:LONGEST_LINE]})
     return called(live, terms)
 
@@ -129,7 +133,7 @@ def withdrawn(places: Places, hop: Hop, terms: Terms) -> Change:
     The call that has come may have been for that one.
     """
     waiter = places.line.get(hop.token)
-    if waiter is not None and waiter.arrival == hop.arrival:
+    if waiter is not None and waiter.arrival <= hop.arrival:
         places = places._replace(line=_without(places.line, hop.token))
     elif waiter is not None:
         places = places._replace(line={**places.line, hop.token: waiter._replace(called_at=0)})
@@ -160,6 +164,12 @@ def called(places: Places, terms: Terms) -> Change:
 def free(places: Places, terms: Terms) -> int:
     """Return how many places nobody holds."""
     return max(terms.at_once - len(places.held), 0)
+
+
+def first_seen(places: Places, hop: Hop) -> Hop:
+    """Return the hop as it came first: a copy of its message knows nothing of its turn."""
+    waiter = places.line.get(hop.token)
+    return hop if waiter is None else hop._replace(arrival=min(waiter.arrival, hop.arrival))
 
 
 def before(places: Places, hop: Hop) -> int:

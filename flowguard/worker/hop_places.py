@@ -31,6 +31,7 @@ from flowguard.protocol.places import (
     Places,
     Terms,
     before,
+    first_seen,
     given_back,
     joined,
     lapses_in,
@@ -63,19 +64,22 @@ SHORTEST_LOOK: Final = 5_000
 LONGEST_LOOK: Final = LONGEST_SQS_DELAY // _MS
 
 UNCALLED_LOOK: Final = 10_000
-"""ms until who cannot be called looks again: before its turn is over, if that comes meanwhile."""
+"""ms until who cannot be called looks again, near the head of the line: before its turn is over, if that comes."""
+
+LEAST_IN_PLACE: Final = 60_000
+"""ms until a record that waits in its place is seen again, at least."""
 
 LOST_AFTER: Final = 2 * LONGEST_LOOK
 """ms after which a look that has not come is lost."""
 
 MOST_LOOKERS: Final = 3
-"""So many of the first in line look when a place may lapse. Those behind look after half of what they have waited."""
+"""So many of the first in line look when a place may lapse. All look after half of what they have waited."""
 
 FIRST_LOOK: Final = 10_000
-"""ms after which those behind look for the first time, at least."""
+"""ms after which a hop looks for the first time, where no place may lapse before that."""
 
 SELDOM: Final = 600_000
-"""ms between two looks of those behind, at most: all that was to call them may have failed."""
+"""ms between two looks, at most: all that was to call the hop may have failed."""
 
 TEXT_LIVES: Final = timedelta(days=1) // _MS
 """How long the message that calls a hop is kept. Each look keeps it anew."""
@@ -172,10 +176,10 @@ class HopPlaces:
         owner = self._own_claim.item.owner
         for limit, key, seen in held:
             with suppress(Exception):  # the place lapses with the lease
-                self._change(limit, key, lambda places, terms: given_back(places, self._hop, owner, terms), seen)
+                self._change(limit, key, lambda places, terms: given_back(places, self._hop, owner, terms), seen, True)
 
     def _withdraw(self, place: str) -> bool:
-        """Leave a line, and answer whether the hop stood there.
+        """Leave a line, and answer whether this attempt of the hop stood there.
 
         Of a limit that the stage has no more nothing is changed: nobody is served there.
         """
@@ -188,7 +192,8 @@ class HopPlaces:
 
         def left(places: Places, terms: Terms) -> Change:
             nonlocal stood_there
-            stood_there = self._hop.token in places.line
+            waiter = places.line.get(self._hop.token)
+            stood_there = waiter is not None and waiter.arrival <= self._hop.arrival
             return withdrawn(places, self._hop, terms)
 
         with suppress(Exception):  # who does not come is dropped
@@ -214,17 +219,20 @@ class HopPlaces:
             self._withdraw(self._turn.place)
         if self._arrival.envelope.retried_in_place:
             return self._kept_in_place(full)
+        if full.seen is not None:
+            self._hop = first_seen(full.seen.places, self._hop)
         if not self._is_heir:
             return self._ended_copy(full)
+        turn = Turn(self._hop.arrival, full.key.place)
         try:
-            call = self._again(Turn(self._hop.arrival, full.key.place), 0)
+            can_be_called = self._kept(self._again(turn, 0))
+            delay = self._delay(full, can_be_called=can_be_called)
+            look = self._again(turn._replace(look=self._own_claim.item.epoch, due=self._due(delay)), delay)
         except TooLarge:
             return self._kept_in_place(full)
-        return self._looks_again(full, self._delay(full, can_be_called=self._kept(call)))
+        return self._looks_again(full, look, delay)
 
-    def _looks_again(self, full: _Full, delay: int) -> Ending:
-        number, due = self._own_claim.item.epoch, self._services.clock.now() + delay * 1000
-        look = self._again(Turn(self._hop.arrival, full.key.place, number, due), delay)
+    def _looks_again(self, full: _Full, look: Send, delay: int) -> Ending:
         refusal = self._services.sender.send([look]).get(0)
         self._emitter.sent(self._arrival.message, look, refusal)
         if refusal is not None:
@@ -258,9 +266,14 @@ class HopPlaces:
         return acked(self._arrival, Verdict.CLAIMED)
 
     def _kept_in_place(self, full: _Full) -> Ending:
-        """Leave the record in its queue, which brings it again. There is no queue for a look, or none takes it."""
-        delay = self._delay(full, can_be_called=False)
-        self._release(self._note(full, delay))
+        """Leave the record in its queue, which brings it again. There is no queue for a look, or none takes it.
+
+        It stays the one that looks. Each receive counts, so it looks seldom.
+        """
+        lapses = SELDOM if full.seen is None else lapses_in(full.seen.places, self._services.clock.now())
+        delay = max(lapses, LEAST_IN_PLACE) // 1000
+        number = 0 if self._turn is None else self._turn.look
+        self._release(self._note(full, delay)._replace(look=number))
         self._services.sender.postpone(self._arrival.envelope, delay)
         self._emitter.emit(EventType.IN_LINE, self._arrival, limit=full.limit.title, delay=delay)
         return kept(self._arrival, Verdict.CLAIMED, f"no place is free of the limit {full.limit.title}")
@@ -277,22 +290,21 @@ class HopPlaces:
         """Return what the item says of the hop meanwhile. The number tells which look is the last."""
         now = self._services.clock.now()
         note = ErrorNote("Waiting", f"for a place of the limit {full.limit.title}", now)
-        return BackOff(note, now + delay * 1000, self._own_claim.item.epoch)
+        return BackOff(note, self._due(delay), self._own_claim.item.epoch)
 
     def _delay(self, full: _Full, *, can_be_called: bool) -> int:
         """Return after how many seconds the hop looks again. Somebody of each line looks when a place may lapse."""
         flow, now = self._arrival.flow, self._services.clock.now()
-        ms = UNCALLED_LOOK
-        if full.seen is not None:
-            is_near = before(full.seen.places, self._hop) < MOST_LOOKERS
-            waited = now - self._hop.arrival
-            ms = lapses_in(full.seen.places, now) if is_near else min(max(waited // 2, FIRST_LOOK), SELDOM)
-        if not can_be_called:
-            ms = min(ms, UNCALLED_LOOK)
+        ms = min(max((now - self._hop.arrival) // 2, FIRST_LOOK), SELDOM)
+        if full.seen is not None and before(full.seen.places, self._hop) < MOST_LOOKERS:
+            ms = min(ms, lapses_in(full.seen.places, now) if can_be_called else UNCALLED_LOOK)
         ms += round(max(ms, SHORTEST_LOOK) / 2 * self._services.draw.random())
         if flow.on_conflict is not OnConflict.SUPERSEDE:
             ms = min(ms, flow.abandoned_after // _MS // 3)
         return -(-min(max(ms, SHORTEST_LOOK), LONGEST_LOOK) // 1000)
+
+    def _due(self, delay: int) -> int:
+        return self._services.clock.now() + delay * 1000
 
     # -- messages
 
@@ -326,11 +338,13 @@ class HopPlaces:
 
     # -- the key's item
 
-    def _change(self, limit: PerKey, key: PlaceKey, decide: _DecideBy, seen: Seen | None) -> Changed:
+    def _change(
+        self, limit: PerKey, key: PlaceKey, decide: _DecideBy, seen: Seen | None, frees: bool = False
+    ) -> Changed:
         """Change the item of a key, and call whose turn has come."""
         terms = Terms(limit.at_once, self._services.clock.now(), longest_lease(self._arrival))
         changed = self._services.store.places.change(
-            key, lambda places: decide(places, terms), self._services.ids.new(), seen
+            key, lambda places: decide(places, terms), self._services.ids.new(), seen, frees=frees
         )
         if changed.change.calls:
             with suppress(Exception):  # their looks come

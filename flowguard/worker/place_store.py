@@ -41,8 +41,13 @@ Decide: TypeAlias = Callable[[Places], Change]
 class PlaceStore(Protocol):
     """The places of limits."""
 
-    def change(self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None = None) -> Changed:
-        """Change the item of a key as ``decide`` says of what it is. It is read first where nothing was ``seen``."""
+    def change(
+        self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None = None, *, frees: bool = False
+    ) -> Changed:
+        """Change the item of a key as ``decide`` says of what it is. It is read first where nothing was ``seen``.
+
+        A change that ``frees`` a place is tried longer, while others write the item.
+        """
         ...
 
     def keep_text(self, flow: str, object_id: str, token: str, text: str, until: int) -> bool:

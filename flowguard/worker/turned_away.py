@@ -18,7 +18,7 @@ from flowguard.worker.ports import Services
 from flowguard.worker.restart import restart_of
 from flowguard.worker.routing import Arrival
 
-CLOCKS_DIFFER_BY = 60_000
+CLOCKS_DIFFER_BY = 5_000
 """ms by which a clock may be wrong that says when a message is due, or when a hop was committed."""
 
 

@@ -111,11 +111,26 @@ def test_who_joins_stands_in_line_and_is_called_at_once_where_a_place_is_free() 
 
 def test_who_joins_again_may_be_called_once_more() -> None:
     """Its claim may have turned the call away."""
-    assert joined(Places(line=line(A, seen_at=NOW - 9, called_at=NOW - 5)), A, terms()).calls == (A,)
+    change = joined(Places(line=line(A, seen_at=NOW - 9, called_at=NOW - 5)), A, terms())
+    assert change == Change(Places(line=line(A, seen_at=NOW - 9, called_at=NOW)), calls=(A,))
 
 
 def test_who_holds_a_place_joins_no_line() -> None:
     assert joined(Places(held(A)), A, terms()) == Change(Places(held(A)))
+
+
+def test_a_copy_of_a_message_keeps_the_turn_of_the_hop() -> None:
+    copy = B._replace(arrival=C.arrival + 9)
+    places = Places(line=line(B, C))
+    assert joined(Places(held(A), places.line), copy, terms()).after.line == places.line
+    assert take(places, copy, terms()).granted
+
+
+def test_who_has_looked_lately_changes_nothing_and_later_looks_are_noted() -> None:
+    lately = Places(held(A), line(B, seen_at=NOW - UNSEEN_FOR // 4 + 1))
+    assert joined(lately, B, terms()) == Change(lately)
+    before_that = Places(held(A), line(B, seen_at=NOW - UNSEEN_FOR // 4))
+    assert joined(before_that, B, terms()) == Change(Places(held(A), line(B)))
 
 
 def test_a_full_line_is_left_by_the_one_that_came_last() -> None:
