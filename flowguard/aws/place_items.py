@@ -158,11 +158,16 @@ def _item(seen: Seen) -> Item:
 
 
 def _seen(raw: Any) -> Seen:
+    return Seen(read_places(raw), raw["nonce"]["S"], int(raw["ttl"]["N"])) if raw else Seen(NOBODY)
+
+
+def read_places(raw: Any) -> Places:
+    """Read who holds a place, and who stands in line, from the item of a key. It may not be there."""
     if not raw:
-        return Seen(NOBODY)
+        return NOBODY
     held = {token: _holder(text["S"]) for token, text in raw["held"]["M"].items()}
     line = {token: _waiter(text["S"]) for token, text in raw["line"]["M"].items()}
-    return Seen(Places(held, line), raw["nonce"]["S"], int(raw["ttl"]["N"]))
+    return Places(held, line)
 
 
 def _holder(text: str) -> Holder:

@@ -32,6 +32,7 @@ OUTCOMES = {
     EventType.FENCED: "fenced",
     EventType.RETRIED: "retried",
     EventType.CONTINUED: "continued",
+    EventType.IN_LINE: "in line",
     EventType.FAILED: "failed",
     EventType.UNDONE: "undone",
     EventType.BROKEN: "broken",

@@ -259,7 +259,9 @@ class HopPlaces:
         return self._turn.look >= note.look or note.until + LOST_AFTER < now
 
     def _ended_copy(self, full: _Full) -> Ending:
-        """Acknowledge a copy of a hop whose look is under way. It stays in line."""
+        """Acknowledge a copy of a hop whose look is under way. It stays in line, and may have taken its text before."""
+        with suppress(Exception):  # its look comes
+            self._kept(self._again(Turn(self._hop.arrival, full.key.place), 0))
         self._release(self._found_note)
         self._emitter.emit(EventType.IN_LINE, self._arrival, limit=full.limit.title)
         self._join(full)
@@ -329,12 +331,11 @@ class HopPlaces:
         places = self._services.store.places
         texts = [places.text(key.flow, hop.object_id, hop.token) for hop in hops]
         calls = [Send.from_json(json.loads(text)) for text in texts if text is not None]
-        if not calls:
-            return
         refused = self._services.sender.send(calls)
-        for number, call in enumerate(calls):
-            self._emitter.sent(self._arrival.message, call, refused.get(number))
-        self._emitter.emit(EventType.CALLED, self._arrival, limit=key.place.partition("#")[0], hops=len(calls))
+        sent = [call for number, call in enumerate(calls) if number not in refused]
+        for call in sent:
+            self._emitter.sent(self._arrival.message, call, None)
+        self._emitter.emit(EventType.CALLED, self._arrival, limit=key.place.partition("#")[0], hops=len(sent))
 
     # -- the key's item
 

@@ -27,6 +27,7 @@ _MUST_STAY: Final = frozenset(
 _MAY_STAY: Final = _MUST_STAY | {
     EventType.CONTINUED,
     EventType.FENCED,
+    EventType.IN_LINE,
     EventType.RETRIED,
     EventType.UNROUTABLE,
     EventType.UNREADABLE,
