@@ -629,7 +629,7 @@ def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
 
 
 def _limit_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
-    """Name the stages with limits whose messages a FIFO queue brings: that delays none, and keeps all in order."""
+    """Name the stages with limits whose messages a FIFO queue brings. It delays none."""
     return [
         f"stage {stage.name!r} has a limit, and its inbox {inbox} is FIFO, where nobody can wait for a place while "
         f"others pass; give it a standard queue"

@@ -79,10 +79,10 @@ class DynamoDBPlaces(NamedTuple):
             if change.after == stands.places and is_now:
                 return Changed(change, stands)
             after = Seen(change.after, nonce, _ends(change, stands))
-            found = self._read(where) if change.after == stands.places else self._written(where, stands, after)
-            if found is None or found.nonce == nonce:  # the latter is this very write, whose answer was lost
+            other = self._read(where) if change.after == stands.places else self._written(where, stands, after)
+            if other is None or other.nonce == nonce:  # the latter is this very write, whose answer was lost
                 return Changed(change, Seen(NOBODY) if after.places.is_empty else after)
-            stands, is_now = found, True
+            stands, is_now = other, True
             self.pause(min(10 + 10 * tries, LONGEST_PAUSE) * random.random() / 1000)  # noqa: S311 - protects nothing
         raise PlacesBusy(key.place, f"others have written them {most} times meanwhile")
 
@@ -145,7 +145,7 @@ def _text_key(flow: str, object_id: str, token: str) -> Item:
 
 
 def _ends(change: Change, before: Seen) -> int:
-    """Return when the item may be removed (s): a day after the last lease in it, and never earlier than before."""
+    """Return when the item may be removed (s). That is a day after its last lease, and not earlier than before."""
     times = [holder.until for holder in change.after.held.values()]
     times += [waiter.seen_at for waiter in change.after.line.values()]
     return max(before.ends, max(times, default=0) // 1000 + KEPT_FOR)
@@ -162,7 +162,7 @@ def _seen(raw: Any) -> Seen:
 
 
 def read_places(raw: Any) -> Places:
-    """Read who holds a place, and who stands in line, from the item of a key. It may not be there."""
+    """Read the places from the item of a key. It may not be there."""
     if not raw:
         return NOBODY
     held = {token: _holder(text["S"]) for token, text in raw["held"]["M"].items()}

@@ -1,4 +1,4 @@
-"""The places of a limit's key: who holds one, who stands in line, and whose turn it is.
+"""The places of a limit's key, the line of those who wait for one, and the order of their turns.
 
 They are pure functions of one item, and each write of the item is the result of one of them. A place is free where
 fewer hold one than may. It is taken by a hop before which fewer stand in line than places are free: so a newcomer
@@ -7,7 +7,7 @@ passes nobody, and who comes when its turn is there waits for nobody else.
 ::
 
     take ── no place ──▶ join the line … called ──▶ take ── handler ── commit ──▶ give back, and call the next
-                                         (a hint)    └ died: the place lapses with the lease, for whoever looks
+                                         (a hint)    └ died: the place lapses with the lease
 
 Who was called and does not come is dropped from the line after :data:`GRACE`. It joins again when it looks, and has its
 old arrival then.
@@ -23,7 +23,7 @@ from flowguard.startup.named_tuple import NamedTuple
 _Entry = TypeVar("_Entry")
 
 GRACE: Final = 20_000
-"""ms that who is called has to come. Until then nobody behind it takes its place."""
+"""ms after a call in which the hop has to come. Until then nobody behind it takes its place."""
 
 SKEW: Final = 5_000
 """ms for which a place is held beyond its lease: the clock of who looks may be fast by so much."""
@@ -38,14 +38,14 @@ MOST_AT_ONCE: Final = 100
 
 
 class Holder(NamedTuple):
-    """Who holds a place: the owner of a hop's claim, until its lease ends (ms)."""
+    """The owner of a hop's claim, who holds a place until the lease ends (ms)."""
 
     owner: str
     until: int
 
 
 class Waiter(NamedTuple):
-    """Who stands in line since ``arrival``. It last looked at ``seen_at``, and was called at ``called_at``, or not (0).
+    """A hop in line since ``arrival``. It last looked at ``seen_at``, and was called at ``called_at``, or not (0).
 
     All are in ms.
     """
@@ -71,7 +71,7 @@ NOBODY: Final = Places()
 
 
 class Terms(NamedTuple):
-    """How many places there are, the time, and how long any lease can be. Both are in ms."""
+    """The number of places, the time, and the length of the longest lease. The latter are in ms."""
 
     at_once: int
     now: int
@@ -87,7 +87,10 @@ class Hop(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The item after a decision, whether the hop has a place now, and which waiters are to be called."""
+    """The item after a decision.
+
+    ``granted`` says that the hop has a place now, ``calls`` are the waiters to be called.
+    """
 
     after: Places
     granted: bool = False
@@ -141,7 +144,7 @@ def withdrawn(places: Places, hop: Hop, terms: Terms) -> Change:
 
 
 def settled(places: Places, terms: Terms) -> Places:
-    """Return who is left: without those whose leases are over, and those in line who do not come.
+    """Drop those whose leases are over, and those in line who do not come.
 
     A lease that ends later than any can is of a worker whose clock was fast. It counts as over.
     """
@@ -153,7 +156,7 @@ def settled(places: Places, terms: Terms) -> Places:
 
 
 def called(places: Places, terms: Terms) -> Change:
-    """Call the first in line, as many as places are free, but those who were called already."""
+    """Call the first in line, as many as places are free. Nobody is called twice."""
     first = _in_order(places.line)[: free(places, terms)]
     due = [token for token in first if not places.line[token].called_at]
     line = {**places.line, **{token: places.line[token]._replace(called_at=terms.now) for token in due}}

@@ -17,21 +17,20 @@ _LATEST: Final = 10**15 - 1
 class Turn(NamedTuple):
     """Since when a hop waits (ms), and for a place of which limit and key. The hop keeps its turn by it.
 
-    ``look`` numbers the looks of a hop, each of which is delivered at ``due`` (ms) at the earliest: the one with the
-    highest number sends itself again, every other ends. One that calls the hop has neither.
+    ``look`` numbers the looks of a hop: the one with the highest number sends itself again, every other ends. A message
+    that calls the hop has no number.
     """
 
     arrival: int
     place: str
     look: int = 0
-    due: int = 0
 
     @property
     def is_call(self) -> bool:
         return not self.look
 
     def as_json(self) -> list[Any]:
-        return [self.arrival, self.place, self.look, self.due]
+        return [self.arrival, self.place, self.look]
 
 
 def read_turn(value: object) -> Turn | None:
@@ -39,9 +38,9 @@ def read_turn(value: object) -> Turn | None:
     if value is None:
         return None
     match value:
-        case [int(arrival), str(place), int(look), int(due)]:
-            if all(0 <= count <= _LATEST for count in (arrival, look, due)) and len(place) <= _LONGEST_PLACE:
-                return Turn(arrival, place, look, due)
+        case [int(arrival), str(place), int(look)]:
+            if all(0 <= count <= _LATEST for count in (arrival, look)) and len(place) <= _LONGEST_PLACE:
+                return Turn(arrival, place, look)
         case _:
             pass
-    raise ValueError(f"has a {TURN!r} that is not [ms, limit and key, number of the look, ms]")
+    raise ValueError(f"has a {TURN!r} that is not [ms, limit and key, number of the look]")

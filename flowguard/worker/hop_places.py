@@ -14,7 +14,6 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 from flowguard.destinations import Destination, Queue
@@ -43,7 +42,7 @@ from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote, Message
-from flowguard.wire.send_ids import IdKind, id_of
+from flowguard.wire.send_ids import IdKind, digest_of, id_of
 from flowguard.wire.turn import Turn
 from flowguard.worker.claim_phase import longest_lease
 from flowguard.worker.emitter import Emitter
@@ -55,8 +54,6 @@ from flowguard.worker.resend import sent_again
 from flowguard.worker.routing import Arrival
 
 _MS: Final = timedelta(milliseconds=1)
-_TOKEN: Final = 16
-"""Characters of a digest that stand for a hop: 64 bits."""
 
 SHORTEST_LOOK: Final = 5_000
 """ms between two looks, at least."""
@@ -169,7 +166,7 @@ class HopPlaces:
                 self._forget_text()
 
     def _give_back(self) -> None:
-        """Give back the places, and call who is next."""
+        """Give back the places, and call the next in line."""
         held, self._taken = self._taken, []
         if not held:
             return
@@ -209,7 +206,7 @@ class HopPlaces:
     def parked(self) -> Ending:
         """Stand in line, and acknowledge the message once its look is sent. Raises what keeps the record in its queue.
 
-        The line is joined last: who is called must find nobody at work on its hop.
+        The line is joined last: a call must find nobody at work on its hop.
         """
         full, self._leaves_line = self._full, False
         assert full is not None  # noqa: S101 - it was raised for it
@@ -227,7 +224,7 @@ class HopPlaces:
         try:
             can_be_called = self._kept(self._again(turn, 0))
             delay = self._delay(full, can_be_called=can_be_called)
-            look = self._again(turn._replace(look=self._own_claim.item.epoch, due=self._due(delay)), delay)
+            look = self._again(turn._replace(look=self._own_claim.item.epoch), delay)
         except TooLarge:
             return self._kept_in_place(full)
         return self._looks_again(full, look, delay)
@@ -292,7 +289,7 @@ class HopPlaces:
         """Return what the item says of the hop meanwhile. The number tells which look is the last."""
         now = self._services.clock.now()
         note = ErrorNote("Waiting", f"for a place of the limit {full.limit.title}", now)
-        return BackOff(note, self._due(delay), self._own_claim.item.epoch)
+        return BackOff(note, now + delay * 1000, self._own_claim.item.epoch)
 
     def _delay(self, full: _Full, *, can_be_called: bool) -> int:
         """Return after how many seconds the hop looks again. Somebody of each line looks when a place may lapse."""
@@ -304,9 +301,6 @@ class HopPlaces:
         if flow.on_conflict is not OnConflict.SUPERSEDE:
             ms = min(ms, flow.abandoned_after // _MS // 3)
         return -(-min(max(ms, SHORTEST_LOOK), LONGEST_LOOK) // 1000)
-
-    def _due(self, delay: int) -> int:
-        return self._services.clock.now() + delay * 1000
 
     # -- messages
 
@@ -363,11 +357,11 @@ class HopPlaces:
     @property
     def _found_note(self) -> BackOff | None:
         """Return the note on this attempt that the claim has found and removed."""
-        found, item = self._own_claim.before, self._own_claim.item
-        if found is None:
+        before_claim, item = self._own_claim.before, self._own_claim.item
+        if before_claim is None:
             return None
-        mine, theirs = ((of.request_id, of.requested_at, of.hop, of.redrive, of.retry) for of in (item, found))
-        return found.back_off if mine == theirs else None
+        mine, theirs = ((of.request_id, of.requested_at, of.hop, of.redrive, of.retry) for of in (item, before_claim))
+        return before_claim.back_off if mine == theirs else None
 
 
 _DecideBy: TypeAlias = Callable[[Places, Terms], Change]
@@ -378,7 +372,7 @@ _NEW: Final = Seen(NOBODY)
 
 def token_of(message: Message) -> str:
     """Return what stands for the hop of a message. Its attempts share it, and a redrive has another."""
-    return sha256(message.hop_id.encode()).hexdigest()[:_TOKEN]
+    return digest_of(id_of(IdKind.LOOK, message))
 
 
 def withdraw(services: Services, emitter: Emitter, arrival: Arrival) -> None:

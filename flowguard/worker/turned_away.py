@@ -18,9 +18,6 @@ from flowguard.worker.ports import Services
 from flowguard.worker.restart import restart_of
 from flowguard.worker.routing import Arrival
 
-CLOCKS_DIFFER_BY = 5_000
-"""ms by which a clock may be wrong that says when a message is due, or when a hop was committed."""
-
 
 class TurnedAway:
     """Ends records whose hops were not claimed."""
@@ -110,8 +107,6 @@ class TurnedAway:
 
         Its worker may have died before it sent anything: send the outbox again.
         """
-        if _is_left_over(arrival, item):
-            return acked(arrival, Verdict.DONE, (), item.result, str(item.lost or item.error or ""))
         try:
             sends = item.unsent_at(arrival.message.hop)
             if arrival.message.hop == item.hop:
@@ -121,15 +116,6 @@ class TurnedAway:
         early = self._early.of_item(arrival, item)
         sends = self._early.sends(arrival, sends, early)
         return acked(arrival, Verdict.DONE, sends, item.result, str(item.lost or item.error or ""))
-
-
-def _is_left_over(arrival: Arrival, item: RunItem) -> bool:
-    """Answer whether another message of the hop has committed it: this one was not delivered to anybody by then.
-
-    The other one comes again until what it had to send is sent.
-    """
-    turn = arrival.message.turn
-    return turn is not None and not turn.is_call and turn.due > item.committed_at + CLOCKS_DIFFER_BY
 
 
 def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:

@@ -26,6 +26,17 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^(limit|wire\.turn|protocol\.places|aws\.place_items|worker\.hop_places)\.|^stage\._limit_problems|"
+        r"^flow\._limit_problems|^(?!deploy\.|wire\.).*\b(limits|turn|places|look|NoPlace|_leave_line|withdraw|memory\.end)\b|"
+        r"^wire\..*\b(turn|TURN|waits)\b|has_failed|_was_flushed|^worker\.claim_phase\.given_back|LIMIT\b|_TURN\b",
+        (
+            *("tests/test_limit.py", "tests/protocol/test_places.py", "tests/wire/test_turn.py"),
+            *("tests/worker/test_limits.py", "tests/aws/test_place_items.py", "tests/worker/test_limits_of_many.py"),
+            *("tests/operate/test_waiting_for_a_place.py", "tests/worker/runtime/test_releases.py"),
+        ),
+        "a turn in the line of a limit; the explorer's functions are at work one after the other",
+    ),
+    Elsewhere(
         r"^(operate\.(bulk|many_letters|selection)|aws\.indexed_runs)\.",
         (
             *("tests/operate/test_bulk.py", "tests/operate/test_selection.py", "tests/aws/test_indexed_runs.py"),

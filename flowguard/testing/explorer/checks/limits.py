@@ -1,4 +1,4 @@
-"""Checks of the places of limits: never more are held than there are (I22), and none stays free beside a line (I23)."""
+"""Checks that no place of a limit is held twice (I22), and that none stays free beside a line (I23)."""
 
 from __future__ import annotations
 
