@@ -61,11 +61,11 @@ class Early(NamedTuple):
 class Traces(NamedTuple):
     """What an object has left.
 
-    ``callers``, ``calls``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects have
-    too: their texts look alike, and are not among ``texts``. So may those be of ``unknown`` requests of a child. ``waiting``
-    are requests that have left more than those, ``young`` counts texts that were written too late to be among them.
-    ``followed`` says that what its runs have asked for was looked for. ``journal`` is what a removal that was cut off
-    has left to do, in the rows with the keys ``journal_rows``.
+    ``callers``, ``calls``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects
+    have too: their texts look alike, and are not among ``texts``. So may those be of ``unknown`` requests of a
+    child. ``waiting`` are requests that have left more than those, ``young`` counts texts that were written too
+    late to be among them. ``followed`` says that what its runs have asked for was looked for. ``journal`` is what a
+    removal that was cut off has left to do, in the rows with the keys ``journal_rows``.
     """
 
     item: Item | None

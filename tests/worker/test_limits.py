@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError
 
+from flowguard.aws import place_items
 from flowguard.errors import Retry
 from flowguard.events import EventType
 from flowguard.limit import PerKey
