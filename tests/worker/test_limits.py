@@ -278,6 +278,22 @@ def test_a_message_that_kills_its_functions_ends_its_run_although_it_waits_in_be
         assert len([1 for _, object_id, _ in crowd.handled if object_id == "o0"]) == 5
 
 
+def test_a_hop_that_waits_is_not_killed_where_its_claims_cannot_be_released() -> None:
+    def refused(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and "kills = :kills, back_off" in str(call.params["UpdateExpression"]):
+            releases.append(1)
+            raise ClientError({"Error": {"Code": "InternalServerError"}}, call.operation)
+        return proceed()
+
+    releases: list[int] = []
+    with crowd_of(flow_of(), lease=5_000) as crowd, intercept(refused):
+        occupy(crowd, lease=20 * MINUTE)
+        crowd.start(ORDER)
+        crowd.run()
+        assert len(releases) > 5
+        all_end(crowd, 1)
+
+
 @pytest.mark.parametrize("on_conflict", [OnConflict.SUPERSEDE])
 def test_a_waiter_that_is_superseded_leaves_the_line(on_conflict: OnConflict) -> None:
     with crowd_of(flow_of(on_conflict=on_conflict)) as crowd:
