@@ -25,8 +25,8 @@ class PerKey(Value):
     ``PerKey("customer", at_once=3)``
 
     ``key`` is a field of the stage's payload (dots reach inside), or a function that takes the payload and returns
-    text, or None for one that is not limited. A limit by a function needs a ``name``: its places are known by it, and
-    so is who waits for one. The next hop that comes waits in line, and costs no attempt.
+    text, or None for one that is not limited. A limit by a function needs a ``name``, by which its places are known.
+    Hops that find no place wait in line, without an attempt.
     """
 
     key: str | Callable[[Any], str | None]
