@@ -78,6 +78,6 @@ class PerKey(Value):
         if isinstance(self.key, str):
             problems += path_problems("its key", self.key, payload, "what is limited")
         if not _GOOD_NAME.fullmatch(self.title):
-            what = "its name" if self.name or isinstance(self.key, str) else "a limit by a function needs a name, which"
-            problems.append(f"{what} is {shown(self.name or self.key)}; write 1 to 64 of: a-z, A-Z, 0-9, '-', '_', '.'")
+            fix = "give it a name= of 1 to 64 of: a-z, A-Z, 0-9, '-', '_', '.'"
+            problems.append(f"its name is {shown(self.title)}; {fix}")
         return problems

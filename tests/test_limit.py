@@ -77,9 +77,9 @@ def test_a_key_that_cannot_be_used_says_so_and_quotes_nothing(limit: PerKey, why
         (PerKey("customer", at_once=True), "at_once is True"),
         (PerKey("nobody", at_once=1), "its key is 'nobody', but Order has no 'nobody'"),
         (PerKey(7, at_once=1), r"its key is 7; write a field \('customer'\), or a function"),  # type: ignore[arg-type]
-        (PerKey(lambda order: "a", at_once=1), "a limit by a function needs a name"),
-        (PerKey("customer", at_once=1, name="a b"), "its name is 'a b'; write 1 to 64"),
-        (PerKey("customer", at_once=1, name="n" * 65), "its name is 'n+ …; write 1 to 64"),
+        (PerKey(lambda order: "a", at_once=1), "its name is .*; give it a name= of 1 to 64"),
+        (PerKey("customer", at_once=1, name="a b"), "its name is 'a b'; give it a name= of 1 to 64"),
+        (PerKey("customer", at_once=1, name="n" * 65), "its name is 'n+ …; give it a name="),
         ("customer", r"limit is .'customer',.; write PerKey\('customer', at_once=3\)"),
         ((PerKey("customer", at_once=1), PerKey("customer", at_once=2)), "two are named 'customer'"),
         (tuple(PerKey("customer", at_once=1, name=f"n{place}") for place in range(4)), "limit has 4 of at most 3"),
@@ -88,6 +88,13 @@ def test_a_key_that_cannot_be_used_says_so_and_quotes_nothing(limit: PerKey, why
 def test_a_mistake_of_a_limit_is_one_of_its_stage(limit: Any, why: str) -> None:
     with pytest.raises(DefinitionError, match=why):
         stage(limit)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(DefinitionError) as raised:
+        stage(PerKey(7, at_once=0, name="n"))  # type: ignore[arg-type]  # it is none
+    assert "at_once is 0" in str(raised.value)
+    assert "its key is 7" in str(raised.value)
 
 
 @pytest.mark.parametrize("at_once", [1, 100])

@@ -176,9 +176,9 @@ def first_seen(places: Places, hop: Hop) -> Hop:
 
 
 def before(places: Places, hop: Hop) -> int:
-    """Return how many stand in line before the hop."""
+    """Return how many stand in line before the hop, as it came first."""
     mine = (hop.arrival, hop.token)
-    return sum((waiter.arrival, token) < mine for token, waiter in places.line.items() if token != hop.token)
+    return sum((waiter.arrival, token) < mine for token, waiter in places.line.items())
 
 
 def lapses_in(places: Places, now: int) -> int:

@@ -208,6 +208,17 @@ def test_a_later_attempt_that_was_called_by_an_earlier_ones_message_is_called_ag
     assert (change.after, change.calls) == (Places(line=line(A, called_at=NOW)), (A,))
 
 
+def test_the_others_in_line_stay_where_one_is_called_again() -> None:
+    change = withdrawn(Places(held(C), line(A, B)), A._replace(arrival=A.arrival - 1), terms())
+    assert change.after == Places(held(C), line(A, B))
+
+
+def test_a_hop_that_came_earlier_than_its_place_in_line_says_stands_where_it_belongs() -> None:
+    earlier = C._replace(arrival=A.arrival - 1)
+    assert list(joined(Places(held(A), line(B, C)), earlier, terms()).after.line) == ["c", "b"]
+    assert take(Places(line=line(B, C)), earlier, terms()).granted
+
+
 def test_a_call_that_lies_ahead_is_no_call() -> None:
     assert settled(Places(line=line(A, called_at=NOW + SKEW)), terms()).line
     assert not settled(Places(line=line(A, called_at=NOW + SKEW + 1)), terms()).line

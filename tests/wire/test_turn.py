@@ -47,6 +47,7 @@ def test_the_longest_place_and_the_latest_time_are_read() -> None:
 def test_what_a_signature_covers_has_the_turn() -> None:
     texts = {statement(MESSAGE._replace(turn=turn), version=1, object_id="o1") for turn in (None, LOOK, CALL)}
     assert len(texts) == 3
+    assert ['"turn",' in text for text in sorted(texts, key=len)] == [False, True, True]
 
 
 def test_a_turn_is_what_only_flowguard_may_say() -> None:

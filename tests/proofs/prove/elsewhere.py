@@ -26,13 +26,23 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
-        r"^(limit|wire\.turn|protocol\.places|aws\.place_items|worker\.hop_places)\.|^stage\._limit_problems|"
-        r"^flow\._limit_problems|^(?!deploy\.|wire\.).*\b(limits|turn|places|look|NoPlace|_leave_line|withdraw|memory\.end)\b|"
-        r"^wire\..*\b(turn|TURN|waits)\b|has_failed|_was_flushed|^worker\.claim_phase\.given_back|LIMIT\b|_TURN\b",
+        r"^(limit|wire\.turn|protocol\.places)\.|^stage\._limit_problems|^flow\._limit_problems|"
+        r"^wire\..*\b(turn|TURN|waits)\b",
+        ("tests/test_limit.py", "tests/protocol/test_places.py", "tests/wire/test_turn.py"),
+        "the pure part of a limit; the explorer's functions are at work one after the other",
+    ),
+    Elsewhere(
+        r"^aws\.place_items\.|^expressions\.PLACES",
+        ("tests/aws/test_place_items.py",),
+        "writes of a key's item by many",
+    ),
+    Elsewhere(
+        r"^worker\.hop_places\.|\bmessage\.turn\b|stage\.limits\b|Message\(turn=|_leave_line\b|memory\.places\b|NoPlace\b|"
+        r"^worker\.handle_phase\.HandlePhase\._places|was_in_line|back_off\.look\b|has_failed|_was_flushed|"
+        r"^worker\.claim_phase\.given_back: end|^worker\.hop_memory\.HopMemory\.end",
         (
-            *("tests/test_limit.py", "tests/protocol/test_places.py", "tests/wire/test_turn.py"),
-            *("tests/worker/test_limits.py", "tests/aws/test_place_items.py", "tests/worker/test_limits_of_many.py"),
-            *("tests/operate/test_waiting_for_a_place.py", "tests/worker/runtime/test_releases.py"),
+            *("tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py", "tests/test_limit.py"),
+            "tests/operate/test_waiting_for_a_place.py",
         ),
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
