@@ -38,8 +38,8 @@ PATIENT_TRIES: Final = 150
 THROTTLED: Final = frozenset({"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"})
 """How DynamoDB says that an item, or the table, is asked too often. botocore has repeated the call by then."""
 
-LONGEST_PAUSE: Final = 100
-"""ms between two tries, at most: those who meet at a key draw how long each rests."""
+LONGEST_PAUSE: Final = 0.05
+"""Seconds between two tries, at most: those who meet at a key draw how long each rests."""
 
 KEPT_FOR: Final = 86_400
 """Seconds that an item outlives the last lease in it: it must not be removed while somebody holds a place."""
@@ -74,7 +74,7 @@ class DynamoDBPlaces(NamedTuple):
     def _changed(self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None, most: int) -> Changed:
         where = _key(key)
         stands, is_now = (self._read(where), True) if seen is None else (seen, False)
-        for tries in range(most):
+        for _ in range(most):
             change = decide(stands.places)
             if change.after == stands.places and is_now:
                 return Changed(change, stands)
@@ -83,7 +83,7 @@ class DynamoDBPlaces(NamedTuple):
             if other is None or other.nonce == nonce:  # the latter is this very write, whose answer was lost
                 return Changed(change, Seen(NOBODY) if after.places.is_empty else after)
             stands, is_now = other, True
-            self.pause(min(10 + 10 * tries, LONGEST_PAUSE) * random.random() / 1000)  # noqa: S311 - protects nothing
+            self.pause(LONGEST_PAUSE * random.random())  # noqa: S311 - protects nothing
         raise PlacesBusy(key.place, f"others have written them {most} times meanwhile")
 
     def _read(self, where: Item) -> Seen:
@@ -101,7 +101,7 @@ class DynamoDBPlaces(NamedTuple):
         else:
             call["ConditionExpression"] = expressions.IS_NEW
         try:
-            if after.places.is_empty and before.nonce:
+            if after.places.is_empty:
                 patiently(lambda: self.client.delete_item(**call, Key=where), self.pause)
             else:
                 patiently(lambda: self.client.put_item(**call, Item={**where, **_item(after)}), self.pause)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import random
+import itertools
 from typing import Any, Final
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from flowguard.aws import place_items
 from flowguard.aws.clients import Clients
-from flowguard.aws.place_items import KEPT_FOR, LONGEST_TEXT, MOST_TRIES, DynamoDBPlaces
+from flowguard.aws.place_items import (
+    KEPT_FOR,
+    LONGEST_PAUSE,
+    LONGEST_TEXT,
+    MOST_TRIES,
+    PATIENT_TRIES,
+    DynamoDBPlaces,
+    read_places,
+)
 from flowguard.aws.services import aws_store
 from flowguard.errors import PlacesBusy
 from flowguard.protocol.places import NOBODY, Change, Holder, Hop, Places, Terms, Waiter, given_back, joined, taken
@@ -56,7 +65,7 @@ def test_a_first_place_is_one_write_and_its_return_another(places: DynamoDBPlace
     with intercept(calls := Recorder()):
         change, seen = take(places)
         assert change.granted
-        back(places, seen)
+        assert back(places, seen).seen == NEW
     assert [call.operation for call in calls.calls] == ["PutItem", "DeleteItem"]
     assert raw(places) is None
 
@@ -146,24 +155,44 @@ def test_who_stands_in_line_keeps_the_item_for_a_day(places: DynamoDBPlaces) -> 
     assert int(raw(places)["ttl"]["N"]) == NOW // 1000 + KEPT_FOR
 
 
-def test_after_many_changes_by_others_the_hop_is_told_so() -> None:
+def test_a_guess_that_says_nothing_is_to_be_written_is_read_again(places: DynamoDBPlaces) -> None:
+    _, seen = take(places)
+    back(places, seen)
+    with intercept(calls := Recorder()):
+        assert take(places, B, "n9", seen).change.granted
+    assert [call.operation for call in calls.calls] == ["GetItem", "PutItem"]
+
+
+def test_an_item_that_is_not_there_holds_nobody() -> None:
+    assert read_places(None) == NOBODY
+
+
+@pytest.mark.parametrize(("frees", "tries"), [(False, MOST_TRIES), (True, PATIENT_TRIES)])
+def test_after_many_changes_by_others_the_hop_is_told_so(frees: bool, tries: int) -> None:
+    pauses: list[float] = []
     with on_memory() as clients:
-        places = aws_store(Settings(), clients).places
+        places = aws_store(Settings(), clients).places._replace(pause=pauses.append)
         take(places)
-        names = map(str, range(1_000))
+        names = itertools.count()
+
+        def moved(found: Places) -> Change:
+            return Change(found._replace(line={f"another {next(names)}": Waiter(NOW, "o", NOW)}))
+
         others = False
 
         def changed(call: ApiCall, proceed: Proceed) -> Response:
             nonlocal others
             if call.operation == "PutItem" and not others:
                 others = True
-                join(places, Hop(next(names), "o", NOW), f"other {next(names)}")
+                places.change(KEY, moved, f"other {next(names)}")
                 others = False
             return proceed()
 
-        with intercept(changed), pytest.raises(PlacesBusy, match=f"customer#d1 .* {MOST_TRIES} times") as raised:
-            join(places, B, "mine")
+        with intercept(changed), pytest.raises(PlacesBusy, match=f"customer#d1 .* {tries} times") as raised:
+            places.change(KEY, lambda found: joined(found, B, TERMS), "mine", frees=frees)
         assert raised.value.place == KEY.place
+        assert len(pauses) >= tries
+        assert 0 < max(pauses) <= LONGEST_PAUSE
         assert "b" not in looked(places).line
 
 
@@ -208,9 +237,14 @@ def test_the_message_of_who_waits_is_kept_read_and_removed(places: DynamoDBPlace
     assert places.text("orders", "o1", "a") is None
 
 
-def test_a_message_that_no_row_holds_is_not_kept() -> None:
+@pytest.mark.parametrize(("left", "kept"), [(0, True), (-1, False)])
+def test_a_message_that_no_row_holds_is_not_kept(left: int, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place_items, "LONGEST_TEXT", 100 + left)
     with on_memory() as clients:
         places = aws_store(Settings(), clients).places
-        drawn = random.Random(0).randbytes(LONGEST_TEXT).hex()
-        assert not places.keep_text("orders", "o1", "a", drawn, NOW)
-        assert places.text("orders", "o1", "a") is None
+        assert places.keep_text("orders", "o1", "a", "x" * 100, NOW) == kept
+        assert (places.text("orders", "o1", "a") is not None) == kept
+
+
+def test_the_longest_message_leaves_room_in_its_row() -> None:
+    assert LONGEST_TEXT == 409_600 - 8_192
