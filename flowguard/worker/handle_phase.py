@@ -112,7 +112,7 @@ class HandlePhase:
 
     def _places(self, arrival: Arrival, claim: Claim) -> TakesPlaces | None:
         """Return what takes the places that the stage's limits ask for. None where nothing is limited."""
-        if arrival.message.turn is None and (arrival.stage is None or not arrival.stage.limits):
+        if arrival.stage is None or not arrival.stage.limits:
             return None
         from flowguard.worker.hop_places import HopPlaces  # most stages have no limit
 

@@ -282,7 +282,7 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     },
     "only reads, to say in which account it is": {"cli/": ("GetCallerIdentity",)},
     "a call that a handler must not make, which flowguard check looks for": {
-        "lint/": ("CopyObject", "DeleteItem", "SendMessage", "TransactGetItems"),
+        "lint/": ("CopyObject", "SendMessage", "TransactGetItems"),
     },
     "a function of Python's sockets": {"aws/": ("CreateConnection",)},
     "a method of the cipher, which is in this process": {"codecs/": ("Encrypt",)},

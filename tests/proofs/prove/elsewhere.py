@@ -41,8 +41,8 @@ TESTED: Final = (
         r"^worker\.handle_phase\.HandlePhase\._places|was_in_line|back_off\.look\b|has_failed|_was_flushed|"
         r"^worker\.claim_phase\.given_back: end|^worker\.hop_memory\.HopMemory\.end",
         (
-            *("tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py", "tests/test_limit.py"),
-            "tests/operate/test_waiting_for_a_place.py",
+            *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
+            *("tests/test_limit.py", "tests/operate/test_waiting_for_a_place.py"),
         ),
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),

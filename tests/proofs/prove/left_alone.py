@@ -44,7 +44,6 @@ MODULES: Final = (
     "flowguard.worker.dead_letters",
     "flowguard.worker.failure",
     "flowguard.worker.hop_memory",
-    "flowguard.worker.hop_places",
     "flowguard.protocol.places",
     "flowguard.aws.place_items",
     "flowguard.wire.turn",
