@@ -278,6 +278,18 @@ def test_a_message_that_kills_its_functions_ends_its_run_although_it_waits_in_be
         assert len([1 for _, object_id, _ in crowd.handled if object_id == "o0"]) == 5
 
 
+def test_looks_that_release_their_claims_count_nothing_and_note_nothing() -> None:
+    with crowd_of(flow_of()) as crowd, intercept(calls := Recorder()):
+        for number in range(6):
+            crowd.at(number * 20 * MINUTE, lambda: occupy(crowd, lease=25 * MINUTE))
+        crowd.start(ORDER, 100)
+        crowd.run(100 * MINUTE)
+        assert crowd.told(EventType.IN_LINE) > 8
+        assert crowd.item("o0").kills == -1
+        updates = [str(call.params["UpdateExpression"]) for call in calls.calls if call.operation == "UpdateItem"]
+        assert [update for update in updates if update.startswith("SET kills")] == []
+
+
 def test_a_hop_that_waits_is_not_killed_where_its_claims_cannot_be_released() -> None:
     def refused(call: ApiCall, proceed: Proceed) -> Response:
         if call.operation == "UpdateItem" and "kills = :kills, back_off" in str(call.params["UpdateExpression"]):
