@@ -37,9 +37,10 @@ TESTED: Final = (
         "writes of a key's item by many",
     ),
     Elsewhere(
-        r"^worker\.hop_places\.|\bmessage\.turn\b|stage\.limits\b|Message\(turn=|_leave_line\b|memory\.places\b|NoPlace\b|"
-        r"^worker\.handle_phase\.HandlePhase\._places|was_in_line|back_off\.look\b|has_failed|_was_flushed|"
-        r"^worker\.claim_phase\.given_back: end|^worker\.hop_memory\.HopMemory\.end",
+        r"^worker\.hop_places\.|^worker\.claim_phase\.given_back: end|^worker\.hop_memory\.HopMemory\.end|"
+        r"^worker\.handle_phase\.HandlePhase\._places|"
+        r".*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|_leave_line\b|memory\.places\b|NoPlace\b|was_in_line|"
+        r"back_off\.look\b|has_failed|_was_flushed)",
         (
             *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
             *("tests/test_limit.py", "tests/operate/test_waiting_for_a_place.py"),
