@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from flowguard.errors import ConditionFailed, FlowguardError, NotHeld, Reject, Retry, WorkerFenced
 from flowguard.protocol.run import Claim, Commit, FencedBy, Refused
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
+from flowguard.verdicts import Verdict
 from flowguard.worker.asks import Way
 from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.claim_phase import ClaimPhase, given_back
@@ -21,7 +22,7 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.fail_phase import FailPhase
 from flowguard.worker.flush_phase import FlushPhase
 from flowguard.worker.handle_phase import GoesOn, HandlePhase
-from flowguard.worker.hop_memory import HopMemory
+from flowguard.worker.hop_memory import HopMemory, NoPlace
 from flowguard.worker.kept_answers import KeptAnswers
 from flowguard.worker.kills import MOST_KILLS, counted, killed
 from flowguard.worker.no_run import NoRun
@@ -71,6 +72,7 @@ class Runtime:
             except Reject as error:  # no run item can hold what the message says of itself
                 return self._no_run.dead(arrival, error, None)
             if isinstance(claim, Refused):
+                self._leave_line(arrival, claim)
                 return self._turned_away.ending(arrival, claim)
             if not arrival.begins:
                 raise NotBegun(arrival.message.stage)
@@ -83,11 +85,11 @@ class Runtime:
 
         The handler is called again when the condition of an optional write, or of one that it computes, does not hold.
         """
-        with given_back(self._services, claim):
+        memory = HopMemory(self._services.store, claim, self._services.denials.ended_for)
+        with given_back(self._services, claim, memory.end):
             arrival = self._with_kills(arrival, claim)
             self._emitter.claimed(arrival, claim)
             self._flush.flush(arrival, claim)
-            memory = HopMemory(self._services.store, claim, self._services.denials.ended_for)
             calls, refused = 1, NOTHING_REFUSED
             commit = yield from self._handled(arrival, memory, refused, calls=0)
             while isinstance(commit, Commit):
@@ -105,6 +107,14 @@ class Runtime:
                 calls += 1
             return commit
 
+    def _leave_line(self, arrival: Arrival, refused: Refused) -> None:
+        """Let a hop that waits for a place leave its line, where it is not to begin any more."""
+        if arrival.message.turn is None or refused.verdict in (Verdict.BUSY, Verdict.EARLY):
+            return
+        from flowguard.worker.hop_places import withdraw  # most stages have no limit
+
+        withdraw(self._services, self._emitter, arrival)
+
     def _with_kills(self, arrival: Arrival, claim: Claim) -> Arrival:
         """Note the workers that were killed at this hop before. After too many of them it has failed.
 
@@ -121,6 +131,9 @@ class Runtime:
         """Run the stage. Nothing that it recorded has happened when this returns. An ending is for one that fails."""
         try:
             return self._handle.planned(arrival, memory, refused, calls)
+        except NoPlace:
+            assert memory.places is not None  # noqa: S101 - they have raised it
+            return memory.places.parked()
         except GoesOn as later:
             goes_on = later.requests, later.burst
         except WorkerFenced as fenced:
