@@ -39,11 +39,12 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.hop_places\.|^worker\.claim_phase\.given_back: end|^worker\.hop_memory\.HopMemory\.end|"
         r"^worker\.handle_phase\.HandlePhase\._places|"
-        r".*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|_leave_line\b|memory\.places\b|NoPlace\b|was_in_line|"
-        r"back_off\.look\b|has_failed|_was_flushed)",
+        r"^(?!operate\.|worker\.resumed_payload\.).*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|_leave_line\b|"
+        r"memory\.places\b|NoPlace\b|was_in_line|back_off\.look\b|claims\.has_failed|_was_flushed)",
         (
             *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
-            *("tests/test_limit.py", "tests/operate/test_waiting_for_a_place.py"),
+            *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),
+            "tests/worker/test_limits_of_many.py",
         ),
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
