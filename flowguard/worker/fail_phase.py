@@ -251,7 +251,7 @@ class FailPhase:
         back_off = BackOff(note, now + delay * 1000)
         with suppress(Exception):
             if arrival.stage is not None and arrival.stage.limits:
-                self._services.store.release(claim, now, failed=True, back_off=back_off)
+                self._services.store.release(claim, now, failed=True, rest=back_off)
             elif delay >= NOTED_FROM.total_seconds() and claim.unwritten is None:
                 self._services.store.back_off(claim, back_off)
 

@@ -352,7 +352,6 @@ class Sender(Protocol):
 
         At most :data:`flowguard.retry.LONGEST_VISIBILITY`. Raises nothing: the queue brings the record in any case.
         """
-        ...
 
     def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
         """Postpone records, each by its own seconds, in batches of ten per queue. Raises nothing."""
