@@ -396,12 +396,17 @@ def _option_problems(flow: AnyFlow) -> list[str]:
 
 
 def _first_inbox(flow: AnyFlow) -> Destination:
-    first = flow.stages[0].inbox if flow.stages else None
+    first = next((stage.inbox for stage in _entry_stages(flow)), None)
     return flow.inbox if first is None else first
 
 
 def _entry_stages(flow: AnyFlow) -> list[AnyStage]:
-    return [stage for place, stage in enumerate(flow.stages) if not place or stage.name in flow.entries]
+    """Return the stages where requests enter, of those that are stages at all."""
+    listed = flow.stages if isinstance(flow.stages, tuple) else ()
+    stages = [
+        stage for stage in listed if isinstance(stage, type) and issubclass(stage, Stage) and hasattr(stage, "name")
+    ]
+    return [stage for place, stage in enumerate(stages) if not place or stage.name in flow.entries]
 
 
 def _callback_problems(flow: AnyFlow) -> list[str]:

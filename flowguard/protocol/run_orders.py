@@ -62,7 +62,7 @@ class ArrivedAnswer(NamedTuple):
 
 
 class ArrivedDeadline(NamedTuple):
-    """The message of a wait's deadline, with its time and when it was sent, in ms. The item has the last word."""
+    """The message of a wait's deadline, with its times in ms. The item has the last word."""
 
     address: AnswerAddress
     moment: int = 0

@@ -38,7 +38,9 @@ def burst_of(debounce: Debounce, arrival: Arrival, claim: Claim, now: int) -> Bu
 
 
 def is_over(item: RunItem, burst: Burst, quiet_since: int) -> bool:
-    """Answer whether another request's burst is over: its run has begun, or nothing came for long after its end.
+    """Answer whether another request's burst is over.
+
+    Its run has begun, or nothing came for long after its end.
 
     An earlier release, which knows of no burst, leaves it in the item of a run that has gone on.
     """

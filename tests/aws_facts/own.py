@@ -179,7 +179,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "wire/stream_records.py:_MILLISECONDS",
             "worker/batch.py:_MILLISECOND",
         ),
-        *("worker/given_up.py:_MILLISECOND", "worker/claim_phase.py:_MS"),
+        *("worker/given_up.py:_MILLISECOND", "worker/claim_phase.py:_MS", "worker/put_off.py:_MS"),
         *("worker/lifetimes.py:_MILLISECOND", "worker/settler.py:_MILLISECOND", "worker/routing.py:MOST_DIGITS"),
         *("worker/routing.py:_EARLIEST", "worker/routing.py:_LOOKS_LIKE_SECONDS"),
     ),

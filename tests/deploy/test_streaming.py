@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel, Field
 
-from flowguard import Flow, Stage, Step, Topic
+from flowguard import Flow, Stage, Step
 from flowguard.deploy.arns import stream_arn
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.finding import LiveFinding
@@ -158,16 +158,6 @@ def test_only_the_function_of_the_first_stage_reads_streams() -> None:
     ]
     needed = needs_of(functions, DeployOptions())
     assert [len(function.streams) for function in needed.functions] == [1, 0]
-
-
-def test_a_retry_for_a_topic_is_published_there() -> None:
-    class Told(Flow, name="told", object_id="page", streams=(KinesisStream("s"),), inbox=Topic(f"{TOPIC}:told")):
-        stages = (Count,)
-
-    assert may(needed_of(Told).functions[0], Target.TOPIC) == {f"{TOPIC}:told": ("sns:Publish",)}
-
-
-TOPIC: Final = "arn:aws:sns:eu-west-1:123456789012"
 
 
 def test_the_keys_of_a_stream_and_of_its_table_may_be_used_through_their_services() -> None:
