@@ -402,10 +402,9 @@ def _first_inbox(flow: AnyFlow) -> Destination:
 
 def _entry_stages(flow: AnyFlow) -> list[AnyStage]:
     """Return the stages where requests enter, of those that are stages at all."""
-    listed = flow.stages if isinstance(flow.stages, tuple) else ()
-    stages = [
-        stage for stage in listed if isinstance(stage, type) and issubclass(stage, Stage) and hasattr(stage, "name")
-    ]
+    listed: Any = flow.stages
+    classes = [stage for stage in listed if isinstance(stage, type)] if isinstance(listed, tuple) else []
+    stages = [stage for stage in classes if issubclass(stage, Stage) and hasattr(stage, "name")]
     return [stage for place, stage in enumerate(stages) if not place or stage.name in flow.entries]
 
 

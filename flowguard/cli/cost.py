@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -101,14 +100,6 @@ def cost(  # noqa: PLR0913 - options, each with a default
     """
     if options is not None and not deployed:
         raise click.BadParameter("it is for --deployed", param_hint="--options")
-    for name, number, unit in (
-        ("--rate", rate, "runs"),
-        ("--duration", duration, "milliseconds"),
-        ("--cold", cold, "cold starts"),
-        ("--init", init, "milliseconds"),
-    ):
-        if number is not None and not math.isfinite(number):
-            raise click.BadParameter(f"it is no number of {unit}", param_hint=name)
     recorded, unreadable = read_records(files)
     if not recorded:
         sys.exit(BAD)
