@@ -98,8 +98,7 @@ def _put_off(update: _Update, claim: Claim, now: int, burst: Burst) -> None:
     """
     update.set("burst", ":burst", record_item(burst))
     update.values[":over"] = number(min(now, burst.requested_at))
-    outbox = claim.item.outbox
-    if outbox is not None and outbox.request_id != claim.item.request_id:
+    if claim.item.outbox is not None:
         update.removed.append("outbox")
 
 

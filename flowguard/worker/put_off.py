@@ -28,12 +28,13 @@ def burst_of(debounce: Debounce, arrival: Arrival, claim: Claim, now: int) -> Bu
     if message.cancelled is not None or claim.item.cancelled_because is not None or arrival.problem is not None:
         return None
     quiet, most = debounce.quiet // _MS, debounce.most // _MS
-    burst = None if before is None else before.burst
-    if burst is not None and burst.requested_at == message.requested_at:
-        until = min(burst.until, now + quiet, min(burst.since, now) + most)
-        return burst._replace(since=min(burst.since, now), until=until) if now < until else None
-    since = now if before is None or burst is None or is_over(before, burst, now - quiet) else min(burst.since, now)
-    until = min(now + quiet, since + most)
+    since, until = now, now + quiet
+    if before is not None and (burst := before.burst) is not None:
+        if burst.requested_at == message.requested_at:
+            since, until = burst.since, min(until, burst.until)
+        elif not is_over(before, burst, now - quiet):
+            since = min(since, burst.since)
+            until = min(until, since + most)
     return Burst(since, until, message.requested_at) if now < until else None
 
 

@@ -54,6 +54,12 @@ def test_what_sqs_gives_up_stays_in_the_account_where_the_dead_letters_are_in_an
     assert "SQS from take-payment-killed" in of_queue(needed, options, "take-payment-undelivered")
 
 
+@pytest.mark.parametrize("account", [HERE, None])
+def test_what_sqs_gives_up_goes_to_the_dead_letters_that_are_made_here(account: str | None) -> None:
+    options = DeployOptions.model_validate({} if account is None else {"account": account})
+    assert given_up(needs(PAYMENTS, options=options))["take-payment-killed"] == "take-payment-dead-letters"
+
+
 def redrives(needed: Deployment, options: DeployOptions) -> list[Any]:
     resources = json.loads(cloudformation(needed, options))["Resources"].values()
     return [each["Properties"].get("RedrivePolicy") for each in resources if each["Type"] == "AWS::SQS::Queue"]

@@ -26,6 +26,9 @@ from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
+from flowguard.wire.signing import UNSIGNED
+from flowguard.worker.children import group_cancel_message
+from flowguard.worker.group_cancels import _asker
 from tests.aws.engines import same_clients
 from tests.waits import (
     DEADLINE,
@@ -405,6 +408,19 @@ def test_the_signature_of_an_order_covers_what_is_carried(changed: dict[str, Att
     group = GroupPlan("k", 1, "sqs:x", 1, "f", "s")
     order = GroupCancelOrder(address, Member(0, 0), group, 1, "why", 0, None, {"a": Attribute.string("1")})
     assert GroupCancelOrder.parse(order.as_json(None)["cancel_group"], changed).statement != order.statement
+
+
+@pytest.mark.parametrize("carried", [None, {}, {"tenant": Attribute.string("north"), "other": Attribute.string("b")}])
+def test_an_order_carries_on_what_its_flow_names_alone(at: WaitScene, carried: dict[str, Attribute] | None) -> None:
+    address = AnswerAddress("f", ObjectId("o"), RequestId("r"), 5, 1, "group.0.0")
+    order = GroupCancelOrder(
+        address, Member(0, 0), GroupPlan("k", 1, "sqs:x", 1, "f", "s"), 1, "why", 3, "acme", carried
+    )
+    asker = _asker(at.flow, order)
+    assert asker.carried == ({"tenant": Attribute.string("north")} if carried else {})
+    assert (asker.tenant, asker.depth) == ("acme", 3)
+    send = group_cancel_message(at.flow, order, asker, UNSIGNED)
+    assert json.loads(send.attributes[PLACE].value)["tenant"] == "acme", "its queue is fair to tenants"
 
 
 def test_an_order_of_the_first_form_is_carried_out() -> None:

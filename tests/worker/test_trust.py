@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -665,3 +666,20 @@ def test_without_signatures_the_key_of_a_group_says_where_its_requests_went() ->
 
 def test_with_signatures_an_older_key_is_believed() -> None:
     check(Signed, of_group("g-1"))
+
+
+@pytest.mark.parametrize(
+    ("key", "is_believed"), [("k", False), (bound_key("k", "sqs:searches", "search", "found"), True)]
+)
+def test_without_signatures_an_order_cancels_what_its_key_says_went_there(key: str, is_believed: bool) -> None:
+    class Believes(Flow, name="believes", object_id="cart_id", trust_senders=True):
+        stages = (Price, Confirm)
+
+    address = AnswerAddress("believes", ObjectId("c1"), RequestId("r"), 5, 1, "group.0.0")
+    plan = GroupPlan(key, 1, "sqs:searches", 1, "search", "found")
+    order = GroupCancelOrder(address, Member(0, 0), plan, 1, "why", 0)
+    place = json.dumps(order.as_json(None))
+    [brought] = normalize(sqs_event("believes", "{}", attributes={PLACE: Attribute.string(place)}))
+    assert isinstance(brought, Envelope)
+    with nullcontext() if is_believed else pytest.raises(Untrusted, match="its requests did not go to 'sqs:searches'"):
+        Trust().check_order(brought, Believes, order, NamedQueues([Believes]))

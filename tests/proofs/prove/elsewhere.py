@@ -726,8 +726,8 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.put_off\.|worker\.handle_phase\.HandlePhase\.(_wait_for_newer|planned: self\._wait_for_newer)|"
-        r"worker\.fail_phase\.FailPhase\.continued: .*(burst|delay|too_large|TooLarge)|"
-        r"aws\.(commit_call\.(_ending: .*burst|release_call: .*rest)|run_pages\..*burst))",
+        r"worker\.fail_phase\.FailPhase\.(_left\b|continued: .*(burst|delay|too_large|TooLarge))|"
+        r"aws\.(commit_call\.(_put_off|_ending: .*burst|release_call: .*rest)|run_pages\..*burst))",
         ("tests/worker/runtime/test_debounce.py", "tests/protocol/test_fields.py", "tests/worker/test_group_parts.py"),
         "how long a run is put off, which the explorer does not compare",
     ),
@@ -938,6 +938,8 @@ TESTED: Final = (
             "tests/deploy/test_permissions.py",
             "tests/deploy/test_queue_plan.py",
             "tests/deploy/test_resources.py",
+            "tests/deploy/test_existing_notes.py",
+            "tests/deploy/test_sql_uses.py",
         ),
         "what a template says, which no message meets",
     ),
@@ -1678,7 +1680,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.trust\.",
-        ("tests/worker/test_trust.py", "tests/worker/test_insider.py"),
+        ("tests/worker/test_trust.py", "tests/worker/test_insider.py", "tests/worker/test_group_cancels.py"),
         "messages that are forged, or changed on their way",
     ),
     Elsewhere(r"^wire\.home\.", ("tests/wire/test_home.py",), "destinations that no explored flow has"),

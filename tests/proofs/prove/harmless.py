@@ -88,6 +88,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "deploy.permissions._gets_deadlines: isinstance(flow.answers, Queue) → forced true",
         "deploy.queue_plan._entrances: isinstance(flow.answers, Queue) → forced true",
     ),
+    "nothing but a queue is named by a URL": (
+        "deploy.regions._without_region: permission.on is Target.QUEUE → forced true",
+    ),
     "each queue that is known by then has its reader": ("deploy.queue_plan.QueuePlan._read: reader → forced false",),
     "a queue has one topic, which each of its callbacks names": (
         "deploy.queue_plan.QueuePlan._read: known is not None → forced false (3)",
@@ -168,6 +171,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "an empty text is false already": (
         "deploy.permissions._Allowed.schedules: '' → forced false",
         "deploy.queue_plan.QueuePlan._dead_letter_queues: '' → forced false",
+        "deploy.queue_plan.QueuePlan._takes_redrives: '' → forced false",
+        "worker.group_cancels._asker: {} → forced false",
     ),
     "a call that finds an expired entry changed three times comes again at once, or a second later": (
         "aws.ledger.DynamoDBLedger.claim: ask.now + 1000 → becomes ask.now",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from flowguard.step import Step
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS, explore, sqs_event
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import ErrorNote, Message
+from flowguard.worker.fail_phase import FailPhase
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.put_off import burst_of
 from flowguard.worker.routing import Arrival
@@ -306,6 +308,29 @@ def test_what_a_worker_with_a_fast_clock_puts_off_is_not_busy_for_others(at: Sce
     assert at.told(EventType.BUSY) == 0
 
 
+def test_a_request_of_a_sender_whose_clock_is_fast_is_not_busy_for_others(at: Scene) -> None:
+    at.deliver(at.message(requested_at=START + 60_000))
+    assert item_of(at).lease_until == START
+
+
+def test_a_release_removes_no_outbox_where_none_is(at: Scene) -> None:
+    with intercept(recorder := Recorder()):
+        at.deliver(at.message())
+    assert not [call for call in recorder.calls if "REMOVE outbox" in str(call.params.get("UpdateExpression"))]
+
+
+@pytest.mark.parametrize("delay", [0, 30])
+def test_a_record_is_postponed_for_a_burst_alone(delay: int) -> None:
+    """One whose group is to be saved further comes again at its queue's own pace."""
+    postponed: list[int] = []
+    phase: Any = object.__new__(FailPhase)
+    sender = SimpleNamespace(postpone=lambda envelope, seconds: postponed.append(seconds))
+    phase._services = SimpleNamespace(sender=sender)
+    arrival: Any = SimpleNamespace(envelope=None)
+    assert not phase._left(arrival, delay, "not sent").ack
+    assert postponed == [delay] * bool(delay)
+
+
 def test_a_request_whose_message_is_not_taken_stays_for_the_quiet_time(at: Scene) -> None:
     seen: list[Any] = []
 
@@ -393,7 +418,8 @@ def burst(
     ids=["no burst", "another's", "nearly the longest", "its own", "by a fast clock", "its own by a fast clock"],
 )
 def test_how_long_a_request_waits(before: Burst | None, until: int) -> None:
-    since = NOW if before is None else min(NOW, before.since)
+    is_own = before is not None and before.requested_at == LAST
+    since = NOW if before is None else before.since if is_own else min(NOW, before.since)
     assert burst(before) == Burst(since, NOW + until, LAST)
 
 
