@@ -50,8 +50,8 @@ class Trust(NamedTuple):
         """Raise :class:`Untrusted` for an order, answer or deadline that is not the flow's own."""
         kind = RecordKind.of_order(order)
         self._check_source(envelope, flow, flow.entry(), kind, queues)
-        if flow.trust_senders and isinstance(order, GroupCancelOrder) and not order.group.is_bound:
-            raise _untrusted(envelope, PLACE, f"{kind.value}: its requests did not go to {shown(order.group.to)}")
+        if flow.trust_senders and isinstance(order, GroupCancelOrder):
+            _check_bound(envelope, order, kind)
         if flow.trust_senders or (BELIEVED[kind].signed is Signature.WITH_KEYS and not self.signer.is_required):
             return
         if problem := self.signer.problem(order.statement, order.address.signature):
@@ -165,6 +165,12 @@ def _named(flow: AnyFlow, stage: AnyStage, message: Message) -> tuple[Any, str |
         return payload, flow.object_of(data, RequestId(""))
     except RunFailed:
         return payload, None
+
+
+def _check_bound(envelope: Envelope, order: GroupCancelOrder, kind: RecordKind) -> None:
+    """Raise :class:`Untrusted` where the keys of the requests do not say that they went to the queue of the order."""
+    if not order.group.is_bound:
+        raise _untrusted(envelope, PLACE, f"{kind.value}: its requests did not go to {shown(order.group.to)}")
 
 
 def _untrusted(envelope: Envelope, field: str, problem: str) -> Untrusted:
