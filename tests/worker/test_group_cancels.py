@@ -450,7 +450,7 @@ def test_an_order_of_the_first_form_is_carried_out() -> None:
     ],
     ids=str,
 )
-def test_without_signatures_a_forged_order_reaches_no_other_queue(at: WaitScene, changes: dict[str, Any]) -> None:
+def test_a_forged_order_without_signatures_reaches_no_other_queue(at: WaitScene, changes: dict[str, Any]) -> None:
     """Who reads the flow's queues knows the key. It says where the requests went."""
     at.begin(group_of("a", "b"))
     asked(at)

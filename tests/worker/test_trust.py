@@ -649,7 +649,7 @@ def check(flow: type[Flow], order: GroupCancelOrder) -> None:
 BOUND = bound_key("g-1", "sqs:shops", "shop", "count")
 
 
-def test_without_signatures_the_key_of_a_group_says_where_its_requests_went() -> None:
+def test_the_key_of_a_group_says_where_its_requests_went_where_nothing_is_signed() -> None:
     check(Trusting, of_group(BOUND))
     check(Trusting, of_group(f"{BOUND}<3 {BOUND}"))
     for forged in (
@@ -671,7 +671,7 @@ def test_with_signatures_an_older_key_is_believed() -> None:
 @pytest.mark.parametrize(
     ("key", "is_believed"), [("k", False), (bound_key("k", "sqs:searches", "search", "found"), True)]
 )
-def test_without_signatures_an_order_cancels_what_its_key_says_went_there(key: str, is_believed: bool) -> None:
+def test_an_unsigned_order_cancels_what_its_key_says_went_there(key: str, is_believed: bool) -> None:
     class Believes(Flow, name="believes", object_id="cart_id", trust_senders=True):
         stages = (Price, Confirm)
 

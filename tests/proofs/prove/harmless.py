@@ -88,11 +88,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "deploy.permissions._gets_deadlines: isinstance(flow.answers, Queue) → forced true",
         "deploy.queue_plan._entrances: isinstance(flow.answers, Queue) → forced true",
     ),
-    "not harmless: tests of forged orders fail without it, and the prover does not run these": (
-        "worker.trust.Trust.check_order: flow.trust_senders and isinstance(order, GroupCancelOrder) → forced false",
-        "worker.trust.Trust.check_order: _check_bound(envelope, order, kind) → left out",
-        "worker.trust._check_bound: not order.group.is_bound → forced false",
-    ),
     "nothing but a queue is named by a URL": (
         "deploy.regions._without_region: permission.on is Target.QUEUE → forced true",
     ),
