@@ -13,7 +13,7 @@ _HOSTS: Final = (
     re.compile(rf"(?:vpce-[a-z0-9-]+\.)?sqs(?:-fips)?\.{_REGION}\..+"),
     re.compile(rf"{_REGION}\.queue\..+"),
 )
-"""The hosts of SQS now, with those of a network's own endpoint, of FIPS and of IPv6; and as they were called before."""
+"""Hosts of queue URLs: ``sqs.REGION``, also behind a VPC endpoint and for FIPS, and the legacy ``REGION.queue``."""
 
 _FIRST_HOST: Final = "queue.amazonaws.com"
 """The host of the first region, as it was called when there was no other."""

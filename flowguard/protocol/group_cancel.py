@@ -23,7 +23,7 @@ CANCEL_GROUP: Final = "cancel_group"
 _ORDER: Final = "is an order to cancel a group"
 
 _KEY: Final = late_pattern(r"(?:[!-;=-~]{1,64}<[0-9]{1,4} ){0,49}[!-;=-~]{1,64}")
-"""What :func:`flowguard.protocol.groups.whole_key` makes: keys without a space and a ``<``, and where each ends."""
+"""The form of a key of :func:`flowguard.protocol.groups.whole_key`, such as ``g-1<10 g-2<25 g-3``."""
 
 
 class GroupCancelOrder(NamedTuple):
@@ -60,7 +60,7 @@ class GroupCancelOrder(NamedTuple):
 
     @classmethod
     def parse(cls, data: Any, attributes: Mapping[str, Attribute]) -> GroupCancelOrder:
-        """Read what :meth:`as_json` wrote under its key, beside the attributes of its message.
+        """Read an order from what :meth:`as_json` wrote under its key. ``attributes`` are those of its message.
 
         Raises ValueError for anything else.
         """
