@@ -110,18 +110,20 @@ class Template(ABC):
     def add_topic(self, topic: TopicNeed) -> None: ...
 
     def _bucket_policy(self, topic: TopicNeed) -> Json:
-        """Return the policy by which buckets publish to a topic, as long as they are of this account."""
-        statements = [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": S3},
-                "Action": "sns:Publish",
-                "Resource": self.topic_arn(topic),
-                "Condition": {"ArnEquals": {"aws:SourceArn": self._bucket(bucket)}} | self._owned(S3),
-            }
-            for bucket in topic.buckets
-        ]
-        return {"Version": POLICY_VERSION, "Statement": statements}
+        """Return the policy by which buckets publish to a topic, as long as they are of this account.
+
+        It is one statement for all of them. Several would need a ``Sid`` each.
+        """
+        buckets = [self._bucket(bucket) for bucket in topic.buckets]
+        statement = {
+            "Effect": "Allow",
+            "Principal": {"Service": S3},
+            "Action": "sns:Publish",
+            "Resource": self.topic_arn(topic),
+            "Condition": {"ArnEquals": {"aws:SourceArn": buckets if len(buckets) > 1 else buckets[0]}}
+            | self._owned(S3),
+        }
+        return {"Version": POLICY_VERSION, "Statement": [statement]}
 
     def _bucket(self, name: str) -> Any:
         """Return the ARN of a bucket."""

@@ -174,23 +174,34 @@ def test_a_key_of_the_queue_lets_s3_use_it_for_that_queue_alone() -> None:
 # -- topics that buckets tell
 
 
+BUCKETS = ("scans", "more.scans")
+
+
 def told(**topics: Any) -> Deployment:
     given = {**uploading.OPTIONS, **({"topics": topics} if topics else {})}
     return needs("tests.deploy.uploading", options=DeployOptions.model_validate(given))
 
 
 def test_each_bucket_may_publish_to_its_topic_as_long_as_it_is_of_this_account() -> None:
+    """One statement for all: SNS refuses a policy of several statements without ids."""
     [(_, own)] = of_type("uploading", "AWS::SNS::TopicPolicy")
-    first, second = own["PolicyDocument"]["Statement"]
+    [first] = own["PolicyDocument"]["Statement"]
     [(label, _)] = of_type("uploading", "AWS::SNS::Topic")
     assert own["Topics"] == [first["Resource"]] == [{"Ref": label}]
     assert (first["Effect"], first["Action"]) == ("Allow", "sns:Publish")
     assert first["Principal"] == {"Service": "s3.amazonaws.com"}
     assert first["Condition"] == {
-        "ArnEquals": {"aws:SourceArn": {"Fn::Sub": "arn:${AWS::Partition}:s3:::scans"}},
+        "ArnEquals": {"aws:SourceArn": [{"Fn::Sub": f"arn:${{AWS::Partition}}:s3:::{name}"} for name in BUCKETS]},
         "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
     }
-    assert "more.scans" in str(second["Condition"])
+
+
+def test_the_policy_of_a_topic_that_one_bucket_tells_names_it_alone() -> None:
+    chosen = DeployOptions.model_validate({**uploading.OPTIONS, "topics": {"told": {"buckets": ["scans"]}}})
+    made = json.loads(FORMATS["cloudformation"](needs("tests.deploy.uploading", options=chosen), chosen))
+    [own] = [each for each in made["Resources"].values() if each["Type"] == "AWS::SNS::TopicPolicy"]
+    [only] = own["Properties"]["PolicyDocument"]["Statement"]
+    assert only["Condition"]["ArnEquals"] == {"aws:SourceArn": {"Fn::Sub": "arn:${AWS::Partition}:s3:::scans"}}
 
 
 def test_a_topic_that_is_there_already_or_that_no_bucket_tells_gets_no_policy() -> None:

@@ -209,6 +209,8 @@ class PlannedAccount:
         given = {**dict.fromkeys(_KEY_OF_TABLE, UNKNOWN), **table.properties}
         if is_known([given[part] for part in _KEY_OF_TABLE]) and not _has_key(given):
             raise NotReadable(self._resources.file, f"the key of {table.label} is not whole, or has another form")
+        if is_known(indexes := given.get("GlobalSecondaryIndexes", [])) and not all(map(_is_index, indexes)):
+            raise NotReadable(self._resources.file, f"an index of {table.label} is not whole, or has another form")
         return self._answer(given, table)
 
     def table_key(self, name: str) -> str | None:
@@ -444,6 +446,13 @@ def _has_key(table: Mapping[str, Any]) -> bool:
         return False
     types = {part["AttributeName"]: part.get("AttributeType") for part in table["AttributeDefinitions"]}
     return all(types.get(part["AttributeName"]) and part.get("KeyType") for part in table["KeySchema"])
+
+
+def _is_index(index: Any) -> bool:
+    parts = index.get("KeySchema") if isinstance(index, Mapping) and "IndexName" in index else None
+    return isinstance(parts, list) and all(
+        isinstance(part, Mapping) and {"AttributeName", "KeyType"} <= set(part) for part in parts
+    )
 
 
 def _within(resource: Resource, part: str) -> Resource:

@@ -86,7 +86,10 @@ _SHAPES: Final[Mapping[str, type]] = {
     **dict.fromkeys(("StreamSpecification", "ProvisionedPollerConfig", "SelfManagedEventSource"), dict),
     **dict.fromkeys(("AmazonManagedKafkaEventSourceConfig", "SelfManagedKafkaEventSourceConfig"), dict),
     **dict.fromkeys(("Topics", "KafkaBootstrapServers"), list),
-    **dict.fromkeys(("AttributeDefinitions", "KeySchema", "FunctionResponseTypes", "Targets", "Policies"), list),
+    **dict.fromkeys(
+        ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "FunctionResponseTypes", "Targets", "Policies"),
+        list,
+    ),
     **dict.fromkeys(("ManagedPolicyArns", "Roles", "Subscription", "SubnetIds", "SecurityGroupIds"), list),
     **dict.fromkeys(("ServerSideEncryptionConfiguration", "Filters", "Queues"), list),
     **dict.fromkeys(("Environment", "Variables", "LoggingConfig", "RedrivePolicy", "ScalingConfig", "VpcConfig"), dict),
