@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
 from flowguard.deploy.account import DEFAULT_TIMEOUT, function_name
 from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.kafka_need import SERVERS
@@ -44,6 +47,19 @@ _ATTRIBUTES: Final[Sequence[str]] = (
 """The attributes of a queue that a file says as SQS tells of them."""
 
 _KEY_OF_TABLE: Final = ("AttributeDefinitions", "KeySchema")
+
+
+class _KeyPart(TypedDict):
+    AttributeName: str
+    KeyType: str
+
+
+class _Index(TypedDict):
+    IndexName: str
+    KeySchema: list[_KeyPart]
+
+
+_INDEXES: Final = TypeAdapter(list[_Index])
 
 _NOT_IN_FILES: Final = (
     "messages in queues, queues of earlier releases, runs, clocks, and the limits and concurrency of the account"
@@ -209,9 +225,21 @@ class PlannedAccount:
         given = {**dict.fromkeys(_KEY_OF_TABLE, UNKNOWN), **table.properties}
         if is_known([given[part] for part in _KEY_OF_TABLE]) and not _has_key(given):
             raise NotReadable(self._resources.file, f"the key of {table.label} is not whole, or has another form")
-        if is_known(indexes := given.get("GlobalSecondaryIndexes", [])) and not all(map(_is_index, indexes)):
-            raise NotReadable(self._resources.file, f"an index of {table.label} is not whole, or has another form")
+        if is_known(indexes := given.get("GlobalSecondaryIndexes", [])):
+            self._check_indexes(table, indexes)
         return self._answer(given, table)
+
+    def _check_indexes(self, table: Resource, indexes: Any) -> None:
+        """Refuse what AWS would refuse as an index of a table.
+
+        Raises:
+            NotReadable: An index is not whole, or has another form.
+        """
+        try:
+            _INDEXES.validate_python(indexes)
+        except ValidationError:
+            problem = f"an index of {table.label} is not whole, or has another form"
+            raise NotReadable(self._resources.file, problem) from None
 
     def table_key(self, name: str) -> str | None:
         table = self._one(_TABLE, name.rpartition("/")[2])
@@ -446,13 +474,6 @@ def _has_key(table: Mapping[str, Any]) -> bool:
         return False
     types = {part["AttributeName"]: part.get("AttributeType") for part in table["AttributeDefinitions"]}
     return all(types.get(part["AttributeName"]) and part.get("KeyType") for part in table["KeySchema"])
-
-
-def _is_index(index: Any) -> bool:
-    parts = index.get("KeySchema") if isinstance(index, Mapping) and "IndexName" in index else None
-    return isinstance(parts, list) and all(
-        isinstance(part, Mapping) and {"AttributeName", "KeyType"} <= set(part) for part in parts
-    )
 
 
 def _within(resource: Resource, part: str) -> Resource:
