@@ -166,6 +166,7 @@ def compared(
     return kept, [int(max(one)) for one in bare]
 
 
+@pytest.mark.slow("writes a run of every size")
 def test_no_write_of_a_run_costs_more_with_its_history_at_any_size(no_room: Callable[[], None]) -> None:
     with on_memory() as clients:
         kept, dearest = compared(clients, Sizes, no_room, 79)

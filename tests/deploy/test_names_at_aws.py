@@ -323,6 +323,7 @@ class Served:
 DELIVERY: Final = {"delivery_id": "delivery-1", "sku": "tea", "pieces": 10}
 
 
+@pytest.mark.slow("runs flows in two deployments")
 def test_the_same_request_runs_once_in_each_deployment_and_neither_sees_the_other(aws: EmbeddedAWS) -> None:
     plain, staging = Served(aws, "*"), Served(aws, RULE)
     staging.send("staging-goods-received", DELIVERY)
@@ -350,6 +351,7 @@ def test_an_order_goes_through_all_its_stages_under_other_names(aws: EmbeddedAWS
 DELIVERIES: Final = "flows.orders.flow:ReceiveGoods"
 
 
+@pytest.mark.slow("runs flows in two deployments")
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -380,6 +382,7 @@ def test_a_command_reads_the_deployment_that_the_environment_names(
     assert (said in elsewhere.output) is is_named_as_at_aws
 
 
+@pytest.mark.slow("runs flows in two deployments")
 def test_a_command_sends_to_the_deployment_that_the_environment_names(
     aws: EmbeddedAWS, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -333,6 +333,7 @@ def test_terraform_destroys_no_table_or_queue_by_itself(name: str) -> None:
         assert all(one["lifecycle"] == {"prevent_destroy": True} for one in blocks(name, kind).values())
 
 
+@pytest.mark.slow("writes templates of all flows")
 @ALL
 @AS_RESOURCES
 def test_resources_say_whose_they_are(name: str, form: str) -> None:

@@ -301,6 +301,7 @@ BROKEN: Final[dict[str, tuple[Callable[[Any], None], Text]]] = {
 }
 
 
+@pytest.mark.slow("breaks each part of a file")
 @pytest.mark.parametrize("broken", BROKEN)
 def test_what_is_broken_is_found(broken: str) -> None:
     change, expected = BROKEN[broken]
