@@ -135,8 +135,9 @@ TESTED: Final = (
         "states so long that nothing beside them is remembered",
     ),
     Elsewhere(
-        r"^worker\.(fail_phase\.FailPhase\._again: self\._note_back_off|plan\.Planner\.giving_up: .*veiled)",
+        r"^worker\.(fail_phase\.FailPhase\._again: self\._release_for_rest|plan\.Planner\.giving_up: .*veiled)",
         (
+            "tests/worker/runtime/test_copies.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
             "tests/worker/test_plan.py",
@@ -423,14 +424,14 @@ TESTED: Final = (
         "functions that are killed five times, and hops that were only read",
     ),
     Elsewhere(
-        r"^(worker\.fail_phase\.FailPhase\._note_back_off|aws\.store\.DynamoDBStore\.back_off)",
+        r"^worker\.fail_phase\.FailPhase\._release_for_rest",
         (
+            "tests/worker/runtime/test_copies.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_unleased.py",
             "tests/cli/test_show.py",
-            "tests/aws/store/test_releases.py",
         ),
-        "a note for those who look, on which nothing depends",
+        "copies of one attempt that come while its hop rests",
     ),
     Elsewhere(
         r"^worker\.(fail_phase\.FailPhase\.(failed: (isinstance|release)|_again: release)|claim_phase\.release\b)",
