@@ -131,3 +131,17 @@ def test_who_lets_records_be_seen_again_names_no_error_where_nothing_is_raised(
         with intercept(taken):
             sender(at).postpone(read, 30)
             sender(at).hand_back([(read, 30)])
+
+
+def test_another_error_at_a_call_that_shows_records_again_is_raised() -> None:
+    def breaks(call: ApiCall, proceed: Proceed) -> Response:
+        raise ValueError("a mistake of flowguard's")
+
+    with scene() as at:
+        [read] = normalize({"Records": [record(at.message())]})
+        assert isinstance(read, Envelope)
+        with intercept(breaks):
+            with pytest.raises(ValueError, match="a mistake"):
+                sender(at).postpone(read, 30)
+            with pytest.raises(ValueError, match="a mistake"):
+                sender(at).hand_back([(read, 30)])

@@ -15,6 +15,7 @@ import pytest
 
 from flowguard.aws import history_room
 from flowguard.aws.clients import Clients
+from flowguard.aws.commit_call import release_call
 from flowguard.aws.history_rows import read_rows
 from flowguard.aws.items import ASKER, number, record_item, run_key
 from flowguard.aws.services import aws_store
@@ -517,3 +518,18 @@ def test_what_is_noted_of_a_rest_takes_its_room_from_the_history() -> None:
 
     assert [room(state, back_off) for state in (1, 200, 400)] == [room(state + noted, None) for state in (1, 200, 400)]
     assert room(400, back_off) != room(400, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "rest", "is_removed"),
+    [("old", REST, True), ("", REST, False), ("old", None, False)],
+    ids=["no room", "none before", "no failed attempt"],
+)
+def test_a_release_removes_a_history_that_has_no_room_beside_the_rest(
+    before: str, rest: BackOff | None, is_removed: bool
+) -> None:
+    with on_memory() as clients:
+        claim = Run(aws_store(Settings(), clients), "rests").claim("first", 1)
+        claim = claim._replace(item=claim.item._replace(history=before))
+        call = release_call("flowguard", claim, AT, rest=rest)
+    assert ("REMOVE history" in call["UpdateExpression"]) is is_removed
