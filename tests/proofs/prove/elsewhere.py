@@ -64,7 +64,7 @@ TESTED: Final = (
         "what a group may have asked when its run is cancelled",
     ),
     Elsewhere(
-        r"^aws\.botocore_errors\.|^aws\.faults\..*ErrorsNotLoaded|^aws\.sender\.AWSSender\.send: ",
+        r"^aws\.botocore_errors\.|^aws\.faults\..*ErrorsNotLoaded|^aws\.sender\.(AWSSender\.send: |_if_taken: )",
         (
             *("tests/aws/test_botocore_errors.py", "tests/aws/test_sender.py"),
             *("tests/worker/runtime/test_fifo_forged.py", "tests/worker/runtime/test_callers.py"),
@@ -102,6 +102,8 @@ TESTED: Final = (
             "tests/wire/test_tenant.py",
             "tests/worker/test_tenant.py",
             "tests/worker/test_depth.py",
+            "tests/protocol/test_run_orders.py",
+            "tests/worker/test_signed_waits.py",
             "tests/protocol/test_short_rows.py",
         ),
         "no request of the proof has a tenant, which decides nothing but whose turn it is",
@@ -135,8 +137,9 @@ TESTED: Final = (
         "states so long that nothing beside them is remembered",
     ),
     Elsewhere(
-        r"^worker\.(fail_phase\.FailPhase\._again: self\._note_back_off|plan\.Planner\.giving_up: .*veiled)",
+        r"^worker\.(fail_phase\.FailPhase\._again: self\._release_for_rest|plan\.Planner\.giving_up: .*veiled)",
         (
+            "tests/worker/runtime/test_copies.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
             "tests/worker/test_plan.py",
@@ -314,7 +317,8 @@ TESTED: Final = (
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
-        r"^aws\.(commit_call\.release_call: .*back_off|history_room\.room_in_claimed: .*back_off)",
+        r"^aws\.(commit_call\.release_call: (.*back_off|failed and |failed → forced true \(3\)|.*history|.*HISTORY)|"
+        r"history_room\.room_in_claimed: .*back_off)",
         (
             "tests/worker/runtime/test_pauses.py",
             "tests/cli/test_show.py",
@@ -423,14 +427,14 @@ TESTED: Final = (
         "functions that are killed five times, and hops that were only read",
     ),
     Elsewhere(
-        r"^(worker\.fail_phase\.FailPhase\._note_back_off|aws\.store\.DynamoDBStore\.back_off)",
+        r"^worker\.fail_phase\.FailPhase\._release_for_rest",
         (
+            "tests/worker/runtime/test_copies.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_unleased.py",
             "tests/cli/test_show.py",
-            "tests/aws/store/test_releases.py",
         ),
-        "a note for those who look, on which nothing depends",
+        "copies of one attempt that come while its hop rests",
     ),
     Elsewhere(
         r"^worker\.(fail_phase\.FailPhase\.(failed: (isinstance|release)|_again: release)|claim_phase\.release\b)",
