@@ -119,7 +119,7 @@ class _CloudFormation(Template):
                 **(self.code_parameters() if self.needed.functions else {}),
                 "AlarmTopic": {
                     "Type": "String",
-                    "Default": "",
+                    "Default": self.options.alarms_to,
                     "Description": "The ARN of the topic that gets the alarms; none if empty.",
                 },
             },

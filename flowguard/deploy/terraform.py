@@ -153,7 +153,7 @@ class _Terraform(Template):
                 **(_CODE if self.needed.functions else {}),
                 "alarm_topic": {
                     "type": "string",
-                    "default": "",
+                    "default": self.options.alarms_to,
                     "description": "The ARN of the topic that gets the alarms; none if empty.",
                 },
             },

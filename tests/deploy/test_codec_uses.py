@@ -107,7 +107,7 @@ def test_an_alias_is_a_condition_and_a_key_a_resource(key: str, alias: str | Non
 )
 def test_the_policy_of_a_key_is_that_of_the_key_that_is_named_whole(key: str, is_named: bool) -> None:
     permission = Permission(Target.CODEC_KEY.value, name=key, actions=BOTH)
-    assert foreign_policies._place(permission) == ((key, key) if is_named else None)
+    assert foreign_policies._place(permission, "aws") == ((key, key) if is_named else None)
 
 
 def test_the_audit_says_for_which_flows_a_key_is_used() -> None:

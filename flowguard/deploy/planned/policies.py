@@ -77,6 +77,19 @@ def service_may_send(service: str, source: Any, documents: list[Any], queue: str
     return _verdict(answers)
 
 
+def role_may_send(role: str, documents: list[Any], queue: str) -> bool | None:
+    """Answer whether the policies of a queue let a role of another account send to it. None if they leave it open."""
+    context = {**_NO_SERVICE, "aws:PrincipalArn": role}
+    answers = [
+        (statement.get("Effect"), _both(names_role(statement, role), holds(statement, _SEND, queue, context)))
+        if isinstance(statement, dict)
+        else ("Allow", None)
+        for document in documents
+        for statement in statements_in(document)
+    ]
+    return _verdict(answers)
+
+
 def _verdict(answers: list[tuple[Any, bool | None]]) -> bool | None:
     """Answer what statements say together. Each has its effect, and whether the request is one of its."""
     if ("Deny", True) in answers:
