@@ -1,4 +1,4 @@
-"""The account of each resource that is named by its ARN, where that matters: topics, and tables of a transaction."""
+"""The accounts of topics, and of the tables that one transaction writes."""
 
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ from flowguard.deploy.schedule_plan import schedule_problems, schedules_of
 from flowguard.deploy.stream_plan import stream_notes, stream_problems, streams_of, tables_with_stream
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
+from flowguard.deploy.variables import variable_problems
 from flowguard.destinations import Queue
 from flowguard.errors import shown
 from flowguard.flow import AnyFlow
@@ -133,8 +134,8 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     )
     is_given = group_is_imported(options.imports)
     deployed = under_names(under_keys(deployment, options), names_of(options), group_is_given=is_given)
-    if apart := tuple(transaction_problems(deployed)):
-        raise CannotDeploy(modules, apart)
+    if refused := (*transaction_problems(deployed), *variable_problems(deployed)):
+        raise CannotDeploy(modules, refused)
     return replace(deployed, notes=(*deployed.notes, *account_notes(deployed)))
 
 

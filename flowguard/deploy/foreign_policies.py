@@ -55,7 +55,7 @@ class _Here(NamedTuple):
 
 
 def partition_here(needed: Deployment, options: DeployOptions) -> str:
-    """Return the partition of the deployment: that of its region, or of what it names by ARN. All are of one."""
+    """Return the partition of the deployment, by its region or else by an ARN that it names."""
     if options.region is not None:
         return partition_of(options.region)
     named = (permission.name for function in needed.functions for permission in function.permissions)

@@ -90,7 +90,7 @@ def _of_functions(needed: Deployment, key: str, place: _Place) -> Iterator[State
 
 
 def _of_senders(needed: Deployment, key: str, options: DeployOptions, place: _Place) -> Iterator[Statement]:
-    """Yield what others may do who send to queues under the key: those of the account, and named roles of others."""
+    """Yield what other senders to queues under the key may do."""
     through_sqs = {"StringEquals": only_through(key, ["sqs"])}
     made = [queue for queue in needed.queues if queue.kms_key == key and queue.made]
     if queues := [queue_arn(needed, queue.name).filled(*place) for queue in made if _takes(queue, needed, options)]:
@@ -107,14 +107,14 @@ def _of_senders(needed: Deployment, key: str, options: DeployOptions, place: _Pl
 
 
 def _takes(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> bool:
-    """Answer whether others of the account send to a queue than functions: anybody, named roles, or the scheduler."""
+    """Answer whether anybody else of the account sends to a queue, beside functions."""
     if queue in needed.schedule_targets() or queue.name in needed.undelivered_by_scheduler:
         return True
     return not is_closed(queue, options) or bool(given_senders(queue, options))
 
 
 def _of_who_deploys(needed: Deployment, key: str, place: _Place) -> Iterator[Statement]:
-    """Yield what who deploys does, and the scheduler, which opens what it has kept."""
+    """Yield the statements for a deployment itself, and for the scheduler."""
     if making := [*_made_under(needed, key)]:
         actions = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
         yield _named("WhoDeploys", _account(place), actions, {"StringEquals": only_through(key, making)})

@@ -107,7 +107,7 @@ class PlannedAccount:
         )
 
     def _made_again(self) -> Iterator[LiveFinding]:
-        """Yield the topics of another account that the file makes where it makes the functions."""
+        """Yield the topics of another account that the file makes beside the functions."""
         here = {function.place for function in self._resources.of(_FUNCTION)}
         for topic in self._elsewhere:
             if any(made.place in here for made in self._resources.all_named(_TOPIC, topic.name)):
