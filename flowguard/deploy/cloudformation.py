@@ -323,8 +323,7 @@ class _CloudFormation(Template):
         logs = self.ids.camel("Logs", function.name)
         self.resources[logs] = {
             "Type": "AWS::Logs::LogGroup",
-            "DeletionPolicy": "Delete",
-            "UpdateReplacePolicy": "Delete",
+            **(_KEEP if self.options.keeps_logs else {"DeletionPolicy": "Delete", "UpdateReplacePolicy": "Delete"}),
             "Properties": {
                 "LogGroupName": f"/aws/lambda/{function.name}",
                 "RetentionInDays": self.options.log_retention,

@@ -286,7 +286,7 @@ class DeployOptions(Frozen):
     runtime: str = Field("python3.13", pattern=RUNTIME)
     architecture: str = Field("arm64", pattern=ARCHITECTURE)
     log_retention: int = 30
-    """Days for which logs are kept."""
+    """Days for which logs are kept. Where they are said, a log is kept so long without its function too."""
     oldest_message: int = Field(900, ge=1)
     """Seconds after which the age of the oldest message of a queue is an alarm."""
     reply_to: tuple[str, ...] = ()
@@ -338,6 +338,11 @@ class DeployOptions(Frozen):
     def alarms_to(self) -> str:
         """Return the ARN of the topic that gets the alarms. It is empty where the options name none."""
         return "" if self.alarm_topic is None else self.alarm_topic.arn
+
+    @property
+    def keeps_logs(self) -> bool:
+        """Answer whether logs stay when their function, or the whole deployment, is taken away."""
+        return "log_retention" in self.model_fields_set
 
     @property
     def log_level(self) -> str:

@@ -19,10 +19,12 @@ from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Role
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.terraform import with_removed
 from flowguard.events import EventType
 from flowguard.worker.patience import pause
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
+from tests.deploy.stated import stated
 from tests.deploy.templates import MODULES, SHIPPED, options_of, template, text_of
 from tests.deploy.terraform_schema import problems_of_configuration
 
@@ -391,6 +393,47 @@ def test_the_second_of_two_flows_that_wait_makes_no_second_secret(form: str) -> 
     made = ("AWS::SecretsManager::Secret", "aws_secretsmanager_secret")
     assert [any(kind in text for kind in made) for text in (first, second)] == [True, False]
     assert "flowguard/signing-keys" in second
+
+
+def test_terraform_keeps_the_keys_in_no_state_and_writes_them_once() -> None:
+    """What is ephemeral is in no plan and no state, and a version that stays the same is not written again."""
+    found = json.loads(FORMATS["terraform-json"](needs("flows.approval.handlers"), DeployOptions()))
+    [version] = found["resource"]["aws_secretsmanager_secret_version"].values()
+    [(key, generated)] = found["ephemeral"]["aws_secretsmanager_random_password"].items()
+    assert version == {
+        "secret_id": f"${{aws_secretsmanager_secret.{key}.id}}",
+        "secret_string_wo": f"${{ephemeral.aws_secretsmanager_random_password.{key}.random_password}}",
+        "secret_string_wo_version": 1,
+    }
+    assert generated == {"password_length": 64, "exclude_punctuation": True}
+    assert "aws_secretsmanager_random_password" not in found["data"]
+    assert found["terraform"]["required_version"] == ">= 1.11"
+    plain = json.loads(FORMATS["terraform-json"](needs("flows.orders.handlers"), DeployOptions()))
+    assert ("ephemeral" in plain, "required_version" in plain["terraform"]) == (False, False)
+
+
+def test_what_terraform_forgets_does_not_lower_the_version_that_keys_need() -> None:
+    approval, orders = (
+        FORMATS["terraform-json"](needs(f"flows.{name}.handlers"), DeployOptions()) for name in ("approval", "orders")
+    )
+    after = {
+        name: json.loads(with_removed(before, text)[0])["terraform"]["required_version"]
+        for name, before, text in (("keys", orders, approval), ("none", approval, orders))
+    }
+    assert after == {"keys": ">= 1.11", "none": ">= 1.7"}
+
+
+# -- logs
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_log_stays_without_its_function_where_the_options_say_how_long_it_is_kept(form: str) -> None:
+    for given, stays in (({"log_retention": 365}, True), ({"log_retention": 30}, True), ({}, None)):
+        options = DeployOptions.model_validate(given)
+        facts = stated(json.loads(FORMATS[form](needs("flows.orders.handlers", options=options), options)))
+        logs = [fact for (kind, _), fact in facts.items() if kind == "logs"]
+        assert len(logs) == 3
+        assert [fact.get("stays") for fact in logs] == [stays] * 3
 
 
 # -- tables
