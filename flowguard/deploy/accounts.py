@@ -7,7 +7,7 @@ from typing import Final
 
 from flowguard.deploy.account import Account
 from flowguard.deploy.finding import LiveFinding, error, note
-from flowguard.deploy.needs import Deployment, FunctionNeed, Target, TopicNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 
 _WRITTEN: Final = frozenset(
@@ -19,9 +19,8 @@ _SAY: Final = 'say account = "…" in the options: it is deployed to that'
 
 
 def account_in(arn: str) -> str | None:
-    """Return the account in an ARN. None for a name, and for an ARN that says none."""
-    parts = arn.split(":")
-    return parts[4] or None if arn.startswith("arn:") and len(parts) > 5 else None
+    """Return the account in an ARN. None for a name."""
+    return arn.split(":")[4] if arn.startswith("arn:") else None
 
 
 def is_elsewhere(arn: str, options: DeployOptions) -> bool:
@@ -34,7 +33,7 @@ def transaction_problems(needed: Deployment) -> Iterator[str]:
     """Yield what is wrong with tables that a commit would write in one transaction, of two accounts."""
     home = account_in(needed.run_table) or needed.account
     for function in needed.functions:
-        for table in _written(needed, function):
+        for table in _written(function):
             account = account_in(table) or needed.account
             if None not in (home, account) and home != account:
                 yield (
@@ -54,7 +53,7 @@ def account_notes(needed: Deployment) -> Iterator[str]:
             f"the code names {', '.join(topics)} by ARN, and {each} made in the account that is deployed to, whichever "
             f"that is; {_SAY}, and a topic of another account is subscribed to there, and not made here"
         )
-    named = {table for function in needed.functions for table in _written(needed, function)}
+    named = {table for function in needed.functions for table in _written(function)}
     if tables := sorted(table for table in named if account_in(table) != account_in(needed.run_table)):
         yield (
             f"{', '.join(tables)} must be of the account of {needed.run_table}: a commit writes both in one "
@@ -62,12 +61,11 @@ def account_notes(needed: Deployment) -> Iterator[str]:
         )
 
 
-def _written(needed: Deployment, function: FunctionNeed) -> Iterator[str]:
-    """Yield the tables that commits of a function write beside the table of the runs."""
+def _written(function: FunctionNeed) -> Iterator[str]:
+    """Yield the tables that commits of a function write, that of the runs too."""
     if function.definition.once is None:
         for permission in function.permissions:
-            is_its = permission.on is Target.TABLE and permission.name != needed.run_table
-            if is_its and not _WRITTEN.isdisjoint(permission.actions):
+            if not _WRITTEN.isdisjoint(permission.actions):
                 yield permission.name
 
 

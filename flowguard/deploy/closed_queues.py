@@ -28,18 +28,19 @@ def operators_of(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
 
 
 def given_senders(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
-    """Return the roles that the options name for a closed queue, beside those of its functions."""
-    roles = (*queue.senders, *operators_of(queue, options)) if is_closed(queue, options) else ()
-    return list(dict.fromkeys(roles))
+    """Return the roles that the options name for a queue, beside those of its functions."""
+    return list(dict.fromkeys((*queue.senders, *operators_of(queue, options))))
 
 
 def senders_elsewhere(queue: QueueNeed, options: DeployOptions) -> Mapping[str, Sequence[str]]:
     """Return the named roles of other accounts, by the ARN that stands for their account.
 
-    Where the options do not name the deployment's account, each role with an ARN may be of another one. A statement for
-    an account gives a role no more than its own policies do.
+    Where the options do not name the deployment's account, each role with an ARN may be of another one, and is returned
+    for closed queues alone. A statement for an account gives a role no more than its own policies do.
     """
     roles: dict[str, list[str]] = {}
+    if options.account is None and not is_closed(queue, options):
+        return roles
     for role in given_senders(queue, options):
         if role.startswith("arn:") and role not in options.imports:
             _, partition, _, _, account, *_ = role.split(":")

@@ -147,7 +147,7 @@ class Template(ABC):
                 for name in dict.fromkeys((queue.name, *kept_in)):
                     allowed.setdefault(name, []).append((service, source))
         for queue in self.needed.queues:
-            if is_closed(queue, self.options):
+            if is_closed(queue, self.options) or senders_elsewhere(queue, self.options):
                 allowed.setdefault(queue.name, [])
         self._policies = {name for name in allowed if self.needed.queue(name).made}
         for name in sorted(self._policies):

@@ -296,6 +296,21 @@ def test_a_template_imports_what_the_options_name(form: str, tmp_path: Path) -> 
     assert "staging-stock" not in {each["Properties"].get("TableName") for each in template["Resources"].values()}
 
 
+@pytest.mark.parametrize("form", ["cloudformation", "sam"])
+def test_a_role_that_is_imported_is_of_the_account_itself(form: str, tmp_path: Path) -> None:
+    given = 'account = "123456789012"\noperators = ["import:on-call"]\n'
+    result = run(tmp_path, "iac", "--format", form, options=given)
+    assert '"Fn::ImportValue": "on-call"' in result.stdout
+    assert "000000000000" not in result.stdout
+    principals = [
+        statement["Principal"]
+        for each in json.loads(result.stdout)["Resources"].values()
+        if each["Type"] == "AWS::SQS::QueuePolicy"
+        for statement in each["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    assert set(map(str, principals)) == {"*"}, "only what keeps others out"
+
+
 SECURED: Final = """
 kms_key = "import:key"
 bucket_key = "import:key-of-bucket"

@@ -322,7 +322,16 @@ def test_operators_of_another_account_may_send_where_operators_may(form: str) ->
     options = DeployOptions(operators=(role,), account=ACCOUNT)
     found = json.loads(FORMATS[form](needs(MODULES["take_payment"], options=options), options))
     may = {one.queue for one in policies(found) if Sending(role, account=ANOTHER).may_send(one.document, one.arn)}
-    assert may == set(HOPS["take_payment"]), "nobody redrives into the dead letters"
+    made = {one.name for one in needs(MODULES["take_payment"], options=options).queues if one.made}
+    assert may == made - {"take-payment-dead-letters"}, "nobody redrives into the dead letters"
+    assert set(HOPS["take_payment"]) < may, "requests are sent again to the first inbox"
+
+
+@OF_ALL
+def test_without_an_account_open_queues_get_no_policy_for_operators(form: str) -> None:
+    options = DeployOptions(operators=(f"arn:aws:iam::{ANOTHER}:role/on-call",))
+    found = json.loads(FORMATS[form](needs(MODULES["take_payment"], options=options), options))
+    assert {one.queue for one in policies(found)} == {*HOPS["take_payment"], "take-payment-dead-letters"}
 
 
 # -- dead letters, and what operators send to -------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -27,8 +29,12 @@ def with_variable(needed: Deployment, length: int) -> Deployment:
 
 def most(needed: Deployment) -> int:
     """The longest variable that may be added."""
-    fits = (length for length in range(LARGEST_ENVIRONMENT) if not [*variable_problems(with_variable(needed, length))])
-    return max(fits)
+    refused = partial(_is_refused, needed)
+    return bisect_left(range(LARGEST_ENVIRONMENT), 1, key=refused) - 1
+
+
+def _is_refused(needed: Deployment, length: int) -> bool:
+    return bool([*variable_problems(with_variable(needed, length))])
 
 
 def deployment(**given: Any) -> Deployment:
