@@ -79,9 +79,6 @@ _ROLE_OUTPUT: Final = "scheduler role arn"
 _REMOVES: Final = ">= 1.7"
 """The first Terraform that has ``removed`` blocks."""
 
-_FORGETS: Final = ">= 1.11"
-"""The first Terraform that has arguments which it writes, and keeps in no state or plan."""
-
 
 def terraform_json(needed: Deployment, options: DeployOptions) -> str:
     """Return the configuration for Terraform.
@@ -106,7 +103,7 @@ def with_removed(before: str, text: str) -> tuple[str, list[str]]:
     here = {*_addresses(configuration["resource"])}
     dropped = [address for address in made if address not in here]
     if removed := sorted({*dropped, *left} - here):
-        configuration["terraform"].setdefault("required_version", _REMOVES)
+        configuration["terraform"]["required_version"] = _REMOVES
         configuration["removed"] = [{"from": address, "lifecycle": {"destroy": False}} for address in removed]
     return _written(configuration), dropped
 
@@ -151,10 +148,7 @@ class _Terraform(Template):
         self.add_resources()
         self._add_lists()
         return {
-            "terraform": {
-                **({"required_version": _FORGETS} if self.ephemeral else {}),
-                "required_providers": {"aws": {"source": "hashicorp/aws", "version": _PROVIDER}},
-            },
+            "terraform": {"required_providers": {"aws": {"source": "hashicorp/aws", "version": _PROVIDER}}},
             "variable": {
                 **(_CODE if self.needed.functions else {}),
                 "alarm_topic": {
@@ -274,7 +268,8 @@ class _Terraform(Template):
     def add_secret(self, name: str) -> None:
         """Add a secret. Its text is generated and written once, and kept in no plan and no state.
 
-        What is generated at a later plan is not written, for the version of what was is the same.
+        What is generated at a later plan is not written, for the version of what was is the same. A Terraform before
+        1.11 refuses such arguments. No ``required_version`` says it: checkov cannot read that in JSON.
         """
         about = "The keys of flowguard's signatures: a secret alone, or id:secret,id:secret with the newest first."
         secret = self._add(

@@ -12,7 +12,7 @@ LARGEST_ENVIRONMENT: Final = 4_096
 """Bytes of all variables of a function, with their names. Lambda measures them as JSON."""
 
 _URL: Final = len("https://.lambda-url.ap-southeast-1.on.aws/") + 32
-_ACCOUNT: Final = 12
+_ACCOUNT: Final = len("123456789012")
 _LONGEST_ARN: Final = len("arn:aws-us-gov:sqs:ap-southeast-1:123456789012:") + 80
 _ROLE: Final = len("arn:aws-us-gov:iam::123456789012:role/") + 64
 

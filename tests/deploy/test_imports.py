@@ -298,7 +298,7 @@ def test_a_template_imports_what_the_options_name(form: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("form", ["cloudformation", "sam"])
 def test_a_role_that_is_imported_is_of_the_account_itself(form: str, tmp_path: Path) -> None:
-    given = 'account = "123456789012"\n[queues.place-order]\nsenders = ["import:on-call"]\n'
+    given = 'account = "123456789012"\n[queues.orders-placed]\nsenders = ["import:on-call"]\n'
     result = run(tmp_path, "iac", "--format", form, options=given)
     assert '"Fn::ImportValue": "on-call"' in result.stdout
     assert "000000000000" not in result.stdout
