@@ -216,11 +216,8 @@ def _place(permission: Permission) -> str:
         Target.FUNCTION: NameKind.FUNCTIONS,
         Target.BUS: NameKind.BUSES,
     }
-    name = permission.name
-    if permission.on is Target.TOPIC:
-        name = name.rpartition(":")[2]
-    elif permission.on is Target.FUNCTION:
-        name = name.partition(":")[0]  # an alias stands behind it
+    first, _, _ = permission.name.partition(":")  # of a function, behind which an alias stands
+    name = first if permission.on is Target.FUNCTION else permission.name.rpartition(":")[2]
     return f"{kinds.get(permission.on, '')}.{name}"
 
 

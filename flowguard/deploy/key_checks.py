@@ -37,7 +37,7 @@ def check_keys(needed: Deployment, options: DeployOptions, live: Account) -> Ite
 def _alarms(topic: str, key: str, live: Account) -> Iterator[LiveFinding]:
     """Yield that the key of the topic of the alarms does not let them in."""
     policy = live.key_policy(key)
-    if policy is not None and (lacking := [each for each in SENDS if key_lets_service(policy, ALARMS, each) is False]):
+    if lacking := [each for each in SENDS if key_lets_service(policy, ALARMS, each) is False]:
         yield error(
             "key-denied",
             topic,

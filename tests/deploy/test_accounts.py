@@ -120,6 +120,13 @@ def test_a_file_that_makes_the_topic_of_another_account_is_not_taken(form: str) 
     assert rules == {HERE: [], THERE: [everything.PLACED.arn, NEWS]}
 
 
+@pytest.mark.parametrize("form", ["cloudformation", "terraform-json"])
+def test_a_file_that_only_subscribes_to_it_is_taken(form: str) -> None:
+    options = options_of(account=THERE)
+    text, needed = looked.made("tests.deploy.everything", options, form)
+    assert not [each for each in looked.findings(looked.read(text, form), needed, options) if of(each)]
+
+
 def of(finding: Any) -> bool:
     return finding.rule == "account-other" and finding.severity is Severity.ERROR
 

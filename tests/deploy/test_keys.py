@@ -16,7 +16,7 @@ from flowguard.deploy.arns import statements_of
 from flowguard.deploy.audit import audited
 from flowguard.deploy.key_policy import key_policies, key_policy
 from flowguard.deploy.key_uses import under_keys
-from flowguard.deploy.needs import Deployment, Permission, Role, Target
+from flowguard.deploy.needs import Deployment, Permission, Role, ScheduleNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from tests.deploy import everything
@@ -305,6 +305,7 @@ def test_who_deploys_may_use_it_through_the_services_alone_in_which_something_is
     assert made_through(replace(needed, signing_secret="keys")) == [
         *("dynamodb", "lambda", "secretsmanager", "sns", "sqs")
     ]
+    assert made_through(replace(needed, signing_secret="keys"), THEIRS) == []
     assert made_through(replace(needed, topics=())) == ["dynamodb", "lambda", "sqs"]
     assert made_through(replace(needed, topics=tuple(replace(one, existing=True) for one in needed.topics))) == [
         *("dynamodb", "lambda", "sqs")
@@ -313,6 +314,13 @@ def test_who_deploys_may_use_it_through_the_services_alone_in_which_something_is
     assert made_through(replace(needed, tables=there)) == ["lambda", "sns", "sqs"]
     queues = tuple(replace(one, existing=True) for one in needed.queues)
     assert made_through(replace(needed, tables=there, queues=queues, topics=(), functions=())) == []
+
+
+def test_who_deploys_may_use_it_through_the_scheduler_where_schedules_are_made_under_it() -> None:
+    tick = ScheduleNeed("tick", "everything", "everything-pack", "rate(1 day)", "UTC", "{}", "everything-dead-letters")
+    needed = replace(deployment(), schedules=(tick,))
+    assert made_through(needed)[-1] == "scheduler"
+    assert made_through(needed, THEIRS) == []
 
 
 def test_who_deploys_needs_the_key_of_a_single_table_too() -> None:

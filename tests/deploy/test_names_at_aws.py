@@ -24,7 +24,7 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.destinations import Bus
 from flowguard.dev.functions import Order, mapping_of, outside_environment
 from flowguard.dev.provided import Provider
-from flowguard.names.at_aws import Names
+from flowguard.names.at_aws import Names, rule_of
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.moto import EmbeddedAWS
 from tests.deploy import everything
@@ -414,6 +414,7 @@ def test_a_function_knows_the_names_of_what_it_uses_of_each_kind() -> None:
         "queues__others": "y",
         "topics__news.fifo": "all-news.fifo",
         "topics__others": "z",
+        "topics__orders-placed": "all-placed",
         "functions__print-label": "prints",
         "functions__others": "w",
         "queues__to-ship.fifo": "all-to-ship.fifo",
@@ -424,7 +425,8 @@ def test_a_function_knows_the_names_of_what_it_uses_of_each_kind() -> None:
     assert all(of_flow <= each for each in known.values()), "what a flow knows its messages by"
     assert {"tables.lines", "queues.parcels"} <= known["everything-pack"]
     assert {"topics.news.fifo", "functions.print-label"} <= known["everything-ship"]
-    assert "tables.lines" not in known["everything-ship"]
+    assert not {"tables.lines", "topics.orders-placed"} & known["everything-ship"]
+    assert "topics.orders-placed" in known["everything-pack"]
     assert "topics.news.fifo" in known["everything-answers"], "it feeds a queue that is read there"
     assert not [each for each in known.values() if any("others" in place for place in each)]
 
@@ -445,6 +447,23 @@ def test_a_bus_is_known_where_it_is_sent_to_and_where_it_feeds_a_queue() -> None
         assert dict(named_at_aws.environment)["FLOWGUARD_NAMES"] == "*,buses.shop=all-shops"
     [other] = under_names(replace(needed, functions=(replace(function, permissions=()),)), names).functions
     assert dict(other.environment)["FLOWGUARD_NAMES"] == "*"
+
+
+def test_a_function_with_an_alias_and_the_queues_of_its_flow_are_known_too() -> None:
+    needed = needs_of(find_functions(["tests.deploy.everything"]), DeployOptions.model_validate(everything.OPTIONS))
+    called = Permission("function", "print-label:live", ("lambda:InvokeFunction",))
+    function = replace(needed.function("everything-answers"), permissions=(called,), reads=())
+    text = "*,functions.print-label=prints,queues.everything-dead-letters=letters,queues.to-ship.fifo=ships.fifo"
+    [named_at_aws] = under_names(replace(needed, functions=(function,)), Names.parse(text)).functions
+    assert dict(named_at_aws.environment)["FLOWGUARD_NAMES"] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [("", "*"), (" ", "*"), (",queues.a=b", "*"), ("staging-*", "staging-*"), (" *-dev , queues.a=b", "*-dev")],
+)
+def test_the_rule_of_a_text_of_names(text: str, rule: str) -> None:
+    assert rule_of(text) == rule
 
 
 def test_commands_in_another_terminal_are_told_the_names(aws: EmbeddedAWS) -> None:

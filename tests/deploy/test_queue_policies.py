@@ -325,6 +325,8 @@ def test_operators_of_another_account_may_send_where_operators_may(form: str) ->
     made = {one.name for one in needs(MODULES["take_payment"], options=options).queues if one.made}
     assert may == made - {"take-payment-dead-letters"}, "nobody redrives into the dead letters"
     assert set(HOPS["take_payment"]) < may, "requests are sent again to the first inbox"
+    other = Sending(f"{role}-2", account=ANOTHER)
+    assert not [one.queue for one in policies(found) if other.may_send(one.document, one.arn)]
 
 
 @OF_ALL
