@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.deploy.arns import queue_arn, table_arn
 from flowguard.deploy.needs import Deployment, Permission, Target
@@ -25,9 +25,9 @@ def policies_of_others(needed: Deployment, options: DeployOptions) -> str:
     """
     if options.account is None:
         raise CannotDeploy("the policies of others", ('say account = "…" in the options: it is deployed to that',))
-    here = _Here(partition_here(needed, options), options.account)
+    partition = "aws" if options.region is None else partition_of(options.region)
     by_arn: dict[str, list[Statement]] = {}
-    for arn, statement in (*_used(needed, here), *_subscribed(needed, here)):
+    for arn, statement in (*_used(needed, options.account, partition), *_subscribed(needed, options.account)):
         if _is_of_another(arn, options):
             by_arn.setdefault(arn, []).append(statement)
     policies = {
@@ -37,29 +37,15 @@ def policies_of_others(needed: Deployment, options: DeployOptions) -> str:
     return json.dumps(policies, indent=2)
 
 
-class _Here(NamedTuple):
-    """The partition and account that is deployed to."""
-
-    partition: str
-    account: str
-
-    def allowing(self, name: str, actions: Sequence[str], resource: str) -> dict[str, Any]:
-        """Return the statement that allows it to the roles here whose own policies do."""
-        return {
-            "Sid": name,
-            "Effect": "Allow",
-            "Principal": {"AWS": f"arn:{self.partition}:iam::{self.account}:root"},
-            "Action": [*actions],
-            "Resource": resource,
-        }
-
-
-def partition_here(needed: Deployment, options: DeployOptions) -> str:
-    """Return the partition of the deployment, by its region or else by an ARN that it names."""
-    if options.region is not None:
-        return partition_of(options.region)
-    named = (permission.name for function in needed.functions for permission in function.permissions)
-    return next((name.split(":")[1] for name in named if name.startswith("arn:")), "aws")
+def _allowing(name: str, account: str, actions: Sequence[str], resource: str) -> dict[str, Any]:
+    """Return the statement that allows it to the roles of an account whose own policies do."""
+    return {
+        "Sid": name,
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:{resource.split(':')[1]}:iam::{account}:root"},
+        "Action": [*actions],
+        "Resource": resource,
+    }
 
 
 def _numbered(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -78,19 +64,19 @@ def _is_of_another(arn: str, options: DeployOptions) -> bool:
     return arn.split(":")[4] != options.account
 
 
-def _used(needed: Deployment, here: _Here) -> Iterator[tuple[str, Statement]]:
+def _used(needed: Deployment, account: str, partition: str) -> Iterator[tuple[str, Statement]]:
     """Yield what the functions do with each resource that is named by its ARN."""
     actions: dict[tuple[str, str], set[str]] = {}
     for function in needed.functions:
         for permission in function.permissions:
-            if (place := _place(permission, here.partition)) is not None:
+            if (place := _place(permission, partition)) is not None:
                 actions.setdefault(place, set()).update(permission.actions)
     for (arn, resource), allowed in sorted(actions.items()):
-        yield arn, here.allowing("Functions", sorted(allowed), resource)
+        yield arn, _allowing("Functions", account, sorted(allowed), resource)
 
 
 def _place(permission: Permission, partition: str) -> tuple[str, str] | None:
-    """Return the ARN of the resource with the policy, and the ARN of what is used of it."""
+    """Return the ARN of the resource with the policy, and that of what is used of it. Buckets are of ``partition``."""
     name = permission.name
     match permission.on:
         case Target.QUEUE:
@@ -114,12 +100,13 @@ def _place(permission: Permission, partition: str) -> tuple[str, str] | None:
             return None
 
 
-def _subscribed(needed: Deployment, here: _Here) -> Iterator[tuple[str, Statement]]:
+def _subscribed(needed: Deployment, account: str) -> Iterator[tuple[str, Statement]]:
     """Yield what subscribes queues to topics as the template is deployed."""
     for topic in needed.topics:
         queues = [queue.name for queue in needed.queues if topic.arn in queue.topics]
         _, partition, _, region, *_ = topic.arn.split(":")
-        endpoints = [queue_arn(needed, name).filled(partition, region, here.account) for name in queues]
+        endpoints = [queue_arn(needed, name).filled(partition, region, account) for name in queues]
         if endpoints:
             bounded = {"StringEquals": {"sns:Protocol": "sqs", "sns:Endpoint": endpoints}}
-            yield topic.arn, {**here.allowing("Subscriptions", ["sns:Subscribe"], topic.arn), "Condition": bounded}
+            subscribing = _allowing("Subscriptions", account, ["sns:Subscribe"], topic.arn)
+            yield topic.arn, {**subscribing, "Condition": bounded}

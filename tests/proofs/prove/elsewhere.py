@@ -819,6 +819,11 @@ TESTED: Final = (
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.planned\.policies\.role_may_send",
+        ("tests/deploy/planned/test_queue_policy_checks.py",),
+        "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.planned\.(statements|policies)\.(?!documents_of)",
         ("tests/deploy/planned/test_statements.py", "tests/deploy/planned/test_what_files_leave_open.py"),
         "what the doctor reads in policies, which no message meets",
