@@ -8,9 +8,12 @@ from typing import Any, Final
 import pytest
 
 from flowguard.deploy.finding import LiveFinding
+from flowguard.deploy.key_checks import check_keys
+from flowguard.deploy.live import LiveAccount
+from flowguard.deploy.options import AlarmTopicOptions
 from flowguard.sim.calls import intercept
 from tests.deploy.deployed import REGION, Stack
-from tests.deploy.test_doctor import KILLED, PACK, Refusing, attribute, findings, stack
+from tests.deploy.test_doctor import KILLED, NEEDED, OPTIONS, PACK, SESSION, Refusing, attribute, findings, stack
 
 __all__ = ["stack"]
 ROOT: Final = "arn:aws:iam::123456789012:root"
@@ -156,6 +159,29 @@ def test_the_keys_of_tables_and_topics_count_too(stack: Stack) -> None:
     [looked] = of_keys(stack, "kms:Encrypt")
     assert looked.resource == PACK
     assert "through dynamodb" in looked.what
+
+
+ON_CALL: Final = f"arn:aws:sns:{REGION}:123456789012:on-call"
+
+
+def of_alarms(stack: Stack, key: str | None) -> list[LiveFinding]:
+    options = OPTIONS.model_copy(update={"alarm_topic": AlarmTopicOptions(arn=ON_CALL, kms_key=key)})
+    with intercept(simulated()):
+        return [*check_keys(NEEDED, options, LiveAccount(SESSION))]
+
+
+@pytest.mark.slow("asks about each part of a deployment")
+def test_a_key_that_keeps_alarms_out_is_found(stack: Stack) -> None:
+    closed = made(stack, {"AWS": ROOT, "Service": SERVICES})
+    [looked] = of_alarms(stack, closed)
+    assert (looked.rule, looked.severity.value, looked.resource) == ("key-denied", "error", ON_CALL)
+    assert looked.what == (
+        f"the policy of its key {closed} does not let cloudwatch.amazonaws.com kms:Decrypt, kms:GenerateDataKey"
+    )
+    assert of_alarms(stack, made(stack, {"AWS": ROOT, "Service": "cloudwatch.amazonaws.com"})) == []
+    assert of_alarms(stack, None) == []
+    with intercept(Refusing("GetKeyPolicy")):
+        assert of_alarms(stack, closed) == []
 
 
 @pytest.mark.slow("asks about each part of a deployment")

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from flowguard.deploy.account import DEFAULT_TIMEOUT, function_name
+from flowguard.deploy.accounts import account_in
 from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.kafka_need import SERVERS
 from flowguard.deploy.needs import Deployment, stream_of
@@ -74,6 +75,7 @@ class PlannedAccount:
         self._unanswered = Unanswered()
         self._twice: dict[str, str] = {}
         self._queues = {queue.name for queue in needed.queues}
+        self._elsewhere = [topic for topic in needed.topics if needed.account not in (None, account_in(topic.arn))]
         self._made = {
             *((_QUEUE, queue.name) for queue in needed.queues if queue.made),
             *((_TOPIC, topic.name) for topic in needed.topics if not topic.existing),
@@ -103,6 +105,7 @@ class PlannedAccount:
                 "AWS refuses the second, and the deployment fails",
                 "rename one, or take it out",
             )
+        yield from self._made_again()
         for what, names in self._unanswered:
             yield note(
                 "not-looked-at",
@@ -118,6 +121,19 @@ class PlannedAccount:
             "they were not looked at",
             "look at what is live: the same command without the file",
         )
+
+    def _made_again(self) -> Iterator[LiveFinding]:
+        """Yield the topics of another account that the file makes beside the functions."""
+        here = {function.place for function in self._resources.of(_FUNCTION)}
+        for topic in self._elsewhere:
+            if any(made.place in here for made in self._resources.all_named(_TOPIC, topic.name)):
+                yield error(
+                    "account-other",
+                    topic.arn,
+                    "the file makes a topic of that name, in the account that is deployed to",
+                    "what is published to the topic of the other account does not reach it",
+                    "take it out of the file, and subscribe the queue to the topic of the other account",
+                )
 
     # -- queues and topics
 

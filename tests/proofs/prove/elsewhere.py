@@ -823,9 +823,34 @@ TESTED: Final = (
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.planned\.policies\.role_may_send",
+        ("tests/deploy/planned/test_queue_policy_checks.py",),
+        "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.planned\.(statements|policies)\.(?!documents_of)",
         ("tests/deploy/planned/test_statements.py", "tests/deploy/planned/test_what_files_leave_open.py"),
         "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.accounts\.",
+        ("tests/deploy/test_accounts.py",),
+        "which resources a deployment may name, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.account\..*(_made_again|_elsewhere|needed\.account)",
+        ("tests/deploy/test_accounts.py",),
+        "what the doctor reads in files, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.closed_queues\.",
+        ("tests/deploy/test_queue_policies.py", "tests/deploy/test_keys.py", "tests/deploy/test_imports.py"),
+        "who may send to queues, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.variables\.",
+        ("tests/deploy/test_variables.py",),
+        "what Lambda takes of a function, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.regions\.",
@@ -884,7 +909,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.key_checks\.",
-        ("tests/deploy/planned/test_keys_that_no_option_names.py",),
+        ("tests/deploy/planned/test_keys_that_no_option_names.py", "tests/deploy/test_key_checks.py"),
         "what the doctor says of keys, which no message meets",
     ),
     Elsewhere(
