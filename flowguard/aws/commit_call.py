@@ -76,10 +76,10 @@ def release_call(
     )
     if history:
         update.set(HISTORY, ":history", {"S": history})
-    elif failed and item.history:
-        update.removed.append(HISTORY)  # its room is the rest's
     if isinstance(rest, BackOff):
         update.set("back_off", ":back_off", record_item(rest))
+        if item.history and not history:
+            update.removed.append(HISTORY)  # its room is the rest's
     elif rest is not None:
         _put_off(update, claim, now, rest)
     return {

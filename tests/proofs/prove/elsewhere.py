@@ -317,7 +317,7 @@ TESTED: Final = (
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
-        r"^aws\.(commit_call\.release_call: (.*back_off|failed and |failed → forced true \(3\)|.*history|.*HISTORY)|"
+        r"^aws\.(commit_call\.release_call: (.*back_off|.*\.history|.*HISTORY|not history)|"
         r"history_room\.room_in_claimed: .*back_off)",
         (
             "tests/worker/runtime/test_pauses.py",
