@@ -252,13 +252,12 @@ class FailPhase:
 
         Nothing is lost where the write fails.
         """
-        now, item = self._services.clock.now(), claim.item
+        now = self._services.clock.now()
         until = now + delay * 1000
-        is_short = delay < NOTED_FROM.total_seconds() and until <= item.lease_until
-        if is_short or claim.unwritten is not None:
-            return
-        with suppress(Exception):
-            self._services.store.release(claim, now, rest=BackOff(note, until))
+        is_short = delay < NOTED_FROM.total_seconds() and until <= claim.item.lease_until
+        if claim.unwritten is None and not is_short:
+            with suppress(Exception):
+                self._services.store.release(claim, now, rest=BackOff(note, until))
 
     def _tell(self, arrival: Arrival, claim: Claim, note: ErrorNote) -> None:
         """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""
