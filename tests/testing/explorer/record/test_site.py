@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import flowguard
-from flowguard import aws
 from flowguard.testing.explorer.record.site import _STEPS, Site, calling_site
 
 LIBRARY = "/venv/lib/python3.11/site-packages/tool/store.py"
@@ -63,5 +62,5 @@ def test_a_call_is_the_innermost_line_that_is_not_installed(files: tuple[str, ..
 
 @pytest.mark.parametrize(("file", "function"), _STEPS)
 def test_each_step_is_a_function_that_is_there(file: str, function: str) -> None:
-    sources = [path.read_text(encoding="utf-8") for path in Path(aws.__file__).parent.rglob(file)]
+    sources = [path.read_text(encoding="utf-8") for path in Path(flowguard.__file__).parent.rglob(file)]
     assert any(f"def {function}(" in source for source in sources)
