@@ -137,9 +137,8 @@ TESTED: Final = (
         "states so long that nothing beside them is remembered",
     ),
     Elsewhere(
-        r"^worker\.(fail_phase\.FailPhase\._again: self\._release_for_rest|plan\.Planner\.giving_up: .*veiled)",
+        r"^worker\.(fail_phase\.FailPhase\._again: self\._note_back_off|plan\.Planner\.giving_up: .*veiled)",
         (
-            "tests/worker/runtime/test_copies.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
             "tests/worker/test_plan.py",
@@ -317,8 +316,7 @@ TESTED: Final = (
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
-        r"^aws\.(commit_call\.release_call: (.*back_off|.*\.history|.*HISTORY|not history)|"
-        r"history_room\.room_in_claimed: .*back_off)",
+        r"^aws\.(commit_call\.release_call: .*back_off|history_room\.room_in_claimed: .*back_off)",
         (
             "tests/worker/runtime/test_pauses.py",
             "tests/cli/test_show.py",
@@ -427,14 +425,14 @@ TESTED: Final = (
         "functions that are killed five times, and hops that were only read",
     ),
     Elsewhere(
-        r"^worker\.fail_phase\.FailPhase\._release_for_rest",
+        r"^(worker\.fail_phase\.FailPhase\._note_back_off|aws\.store\.DynamoDBStore\.back_off)",
         (
-            "tests/worker/runtime/test_copies.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_unleased.py",
             "tests/cli/test_show.py",
+            "tests/aws/store/test_releases.py",
         ),
-        "copies of one attempt that come while its hop rests",
+        "a note for those who look, on which nothing depends",
     ),
     Elsewhere(
         r"^worker\.(fail_phase\.FailPhase\.(failed: (isinstance|release)|_again: release)|claim_phase\.release\b)",
