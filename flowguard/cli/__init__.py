@@ -124,7 +124,7 @@ def main() -> None:
     """Idempotent flows of many Lambda functions over SQS, SNS and DynamoDB.
 
     Exit codes of all commands: 0 all is well; 1 something was found, or failed for some of what was asked for; 2 the
-    command cannot be run like this, or something cannot be read or loaded; 130 after Ctrl-C, where the last line says
-    what was done.
+    command cannot be run like this, or something cannot be read or loaded; 130 after Ctrl-C, or 1 where it has
+    ended some of the work; the last line says what was done.
     """
     take_any_text()

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
-
 from tests.engines.process import LOOPBACK, engine_home, free_port, running
 
 NOBODY = 65534
@@ -72,6 +70,8 @@ def _address(port: int) -> str:
 
 
 def _answers(port: int) -> bool:
+    import psycopg  # not there in the environments of other Pythons, whose tests need no server
+
     try:
         psycopg.connect(_address(port), connect_timeout=1).close()
     except psycopg.OperationalError:
