@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flowguard.deploy.closed_queues import is_closed, operators_of
+from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_arns import account_of
@@ -49,8 +50,17 @@ def _function(function: FunctionNeed) -> Facts:
             for permission in (function.permissions if function.role is None else ())
         ],
         "policies": [*function.policies],
-        "url": function.has_url,
+        "url": _url(function) if function.has_url else None,
     }
+
+
+def _url(function: FunctionNeed) -> str:
+    """Return who may call the URL of a function, and for what."""
+    if function.url_auth != "NONE":
+        return "who may by IAM calls its URL, and starts runs"
+    if function.definition.kind is FunctionKind.STARTS:
+        return "anybody may call its URL, and starts runs"
+    return "anybody may call its URL; it answers those who have a token"
 
 
 def _lines_of_function(facts: Facts) -> Iterator[str]:
@@ -63,8 +73,8 @@ def _lines_of_function(facts: Facts) -> Iterator[str]:
         yield f"    {resource}: {', '.join(allowed['actions'])}{through}"
     for policy in facts["policies"]:
         yield f"    and what {policy} allows"
-    if facts["url"]:
-        yield "    anybody may call its URL; it answers those who have a token"
+    if facts["url"] is not None:
+        yield f"    {facts['url']}"
 
 
 # -- queues

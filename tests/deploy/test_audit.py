@@ -79,6 +79,12 @@ def test_who_else_sends_and_reads_is_named() -> None:
     assert "anybody may call its URL; it answers those who have a token" in part(text, "everything-answers-url")
 
 
+def test_who_may_start_runs_by_a_url_is_named() -> None:
+    text = audit_of("starting")
+    assert "who may by IAM calls its URL, and starts runs" in part(text, "shipping-start")
+    assert "anybody may call its URL, and starts runs" in part(text, "shipping-start-public")
+
+
 def test_operators_and_senders_of_the_options_are_named() -> None:
     on_call, shop = "arn:aws:iam::123456789012:role/on-call", "arn:aws:iam::123456789012:role/shop"
     given: dict[str, Any] = {"operators": [on_call], "queues": {"payments": {"senders": [shop]}}}
