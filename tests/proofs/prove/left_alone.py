@@ -220,6 +220,7 @@ MODULES: Final = (
     "flowguard.deploy.queue_policy_checks",
     "flowguard.deploy.regions",
     "flowguard.deploy.security_checks",
+    "flowguard.deploy.setting_checks",
     "flowguard.deploy.stack_parts",
     "flowguard.deploy.stream_checks",
     "flowguard.deploy.stream_plan",
