@@ -21,7 +21,7 @@ _STRANGER: Final = "arn:aws:iam::of-nobody:role/of-nobody"
 
 
 def check_open_queues(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
-    """Yield the queues that take messages of strangers, or show them some, and those that refuse who should send."""
+    """Yield the findings about queues that are open to strangers. Yield those about roles that a queue refuses."""
     for queue in needed.queues:
         if queue.arn is None:
             yield from known(_of_queue(needed, queue, options, live))

@@ -19,7 +19,7 @@ _KEYS: Final = ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS")
 
 
 def check_settings(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFinding]:
-    """Yield what variables of a function name, and that is another deployment's."""
+    """Yield the variables of a function that name another deployment."""
     yield from known(
         _table(function, deployed),
         _names(function, deployed),
@@ -28,7 +28,7 @@ def check_settings(function: FunctionNeed, deployed: Mapping[str, Any]) -> Itera
 
 
 def _variable(deployed: Mapping[str, Any], name: str) -> str | None:
-    """Return a variable of a function, which a file may write as a number."""
+    """Return a variable of a function as text. A file may have a number."""
     value = deployed.get("Environment", {}).get("Variables", {}).get(name)
     return None if value is None else str(value)
 
@@ -90,7 +90,7 @@ def _differ(place: str, names: Names, function: FunctionNeed) -> bool:
 
 
 def _keys(function: FunctionNeed, deployed: Mapping[str, Any], variable: str) -> Iterator[LiveFinding]:
-    """Yield that keys are in the open, or elsewhere. The keys themselves are never told."""
+    """Yield the finding about keys in the open, or elsewhere. The keys stay out of it."""
     actual, wanted = _variable(deployed, variable), dict(function.environment).get(variable)
     if actual is None:
         return
