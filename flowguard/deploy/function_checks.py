@@ -13,6 +13,7 @@ from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
+from flowguard.deploy.setting_checks import check_settings
 from flowguard.deploy.stream_checks import (
     brings_queues,
     check_own_table,
@@ -51,6 +52,7 @@ def _of_function(needed: Deployment, function: FunctionNeed, live: Account) -> I
             _reserved(function, live),
             _log(function, deployed),
             _loops(function, live),
+            check_settings(function, deployed),
             _environment(function, deployed),
             _bucket(function, deployed),
             _sources(needed, function, deployed, live),
@@ -157,16 +159,6 @@ def _loops(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
 
 def _environment(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFinding]:
     variables: Mapping[str, str] = deployed.get("Environment", {}).get("Variables", {})
-    table = dict(function.environment)["FLOWGUARD_TABLE"]
-    actual = variables.get("FLOWGUARD_TABLE", Settings.model_fields["table"].default)
-    if actual != table:
-        yield error(
-            "table-other",
-            function.name,
-            f"its FLOWGUARD_TABLE is {actual!r}",
-            "functions of one flow that use two run tables do not see each other's runs, nor keys under @once",
-            f'set FLOWGUARD_TABLE to {table!r}, or say [settings] table = "{actual}"',
-        )
     wanted = {name for name, _ in function.environment if name == "FLOWGUARD_TOKEN_KEYS"}
     if any(permission.on is Target.SCHEDULES for permission in function.permissions):
         wanted.add("FLOWGUARD_SCHEDULER_ROLE")
