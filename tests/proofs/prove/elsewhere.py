@@ -846,11 +846,6 @@ TESTED: Final = (
         "who may send to queues, which no message meets",
     ),
     Elsewhere(
-        r"^deploy\.open_queue_checks\.",
-        ("tests/deploy/planned/test_open_queues.py",),
-        "what the doctor says of queues, which no message meets",
-    ),
-    Elsewhere(
         r"^deploy\.setting_checks\.",
         ("tests/deploy/planned/test_settings_of_functions.py",),
         "what the doctor says of variables, which no message meets",
