@@ -39,7 +39,7 @@ from flowguard.deploy.permissions import (
     tables_of_stage,
 )
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.queue_names import same_name_problems
+from flowguard.deploy.queue_names import no_queue_problems, same_name_problems
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
 from flowguard.deploy.schedule_plan import schedule_problems, schedules_of
 from flowguard.deploy.stream_plan import stream_notes, stream_problems, streams_of, tables_with_stream
@@ -133,8 +133,8 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         unknown=unknown,
         account=options.account,
     )
-    if named_twice := tuple(same_name_problems(deployment, options)):
-        raise CannotDeploy(modules, named_twice)
+    if misnamed := (*no_queue_problems(deployment), *same_name_problems(deployment, options)):
+        raise CannotDeploy(modules, misnamed)
     is_given = group_is_imported(options.imports)
     deployed = under_names(under_keys(deployment, options), names_of(options), group_is_given=is_given)
     if refused := (*transaction_problems(deployed), *variable_problems(deployed)):

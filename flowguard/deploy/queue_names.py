@@ -1,15 +1,22 @@
-"""The queues that a deployment names: what is no queue, and two that would be taken for one."""
+"""Checks of the names, ARNs and URLs by which a deployment knows its queues."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from flowguard.deploy.at_aws import names_of
 from flowguard.deploy.needs import Deployment, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_arns import arn_of
 from flowguard.destinations import Queue
+
+_WRITTEN: Final[Mapping[str, str]] = {
+    "sns": "Topic('{}')",
+    "lambda": "Function('{}')",
+    "events": "Bus('{}', source=…, detail_type=…)",
+}
+"""How a destination is written that is no queue, by its service."""
 
 
 class _Place(NamedTuple):
@@ -39,8 +46,18 @@ def same_name_problems(needed: Deployment, options: DeployOptions) -> Iterator[s
                 )
 
 
+def no_queue_problems(needed: Deployment) -> Iterator[str]:
+    """Yield what is wrong with ARNs that stand where a queue's is meant, as a plain text does."""
+    for name in _names_of_queues(needed):
+        if name.startswith("arn:") and (service := name.split(":")[2]) != "sqs":
+            yield (
+                f"{name} is named as a queue, as each plain text is, and it is of {service}; write "
+                f"{_WRITTEN.get(service, 'the ARN or the name of a queue').format(name)}; nothing was written"
+            )
+
+
 def _names_of_queues(needed: Deployment) -> Mapping[str, None]:
-    """Return the names, ARNs and URLs of queues as the code has them, each once."""
+    """Return each name, ARN or URL that the code gives a queue."""
     planned = [queue.arn if queue.arn is not None else queue.name for queue in needed.queues]
     used = [permission for function in needed.functions for permission in function.permissions]
     return dict.fromkeys((*planned, *(each.name for each in used if each.on is Target.QUEUE)))

@@ -75,3 +75,32 @@ def test_a_table_of_a_queues_name_is_no_queue(deploy: Deploy) -> None:
     queue = f"arn:aws:sqs:eu-west-1:{THERE}:flowguard"
     needed = told(deploy, queue, account=HERE)
     assert (needed.run_table, needed.queue("flowguard").arn) == ("flowguard", queue)
+
+
+@pytest.mark.parametrize(
+    ("service", "rest", "fix"),
+    [
+        ("sns", "news", "write Topic('{}'); nothing was written"),
+        ("lambda", "function:price", "write Function('{}'); nothing was written"),
+        ("events", "event-bus/shop", "write Bus('{}', source=…, detail_type=…); nothing was written"),
+        ("kinesis", "stream/clicks", "write the ARN or the name of a queue; nothing was written"),
+    ],
+)
+def test_an_arn_that_is_no_queues_is_refused_where_a_queue_is_meant(
+    service: str, rest: str, fix: str, deploy: Deploy
+) -> None:
+    arn = f"arn:aws:{service}:eu-west-1:{HERE}:{rest}"
+
+    class Misnamed(Stage[Order], name="misnamed", inbox="to-misname"):
+        def handle(self, order: Order, step: Step[Any]) -> Outcome:
+            step.send(arn, order)
+            return Done()
+
+    class Misnaming(Flow, name="misnaming", object_id="order_id", reply_to=()):
+        stages = (Misnamed,)
+
+    with pytest.raises(CannotDeploy) as refusal:
+        deploy(misnamed=lambda_handler(Misnaming), dead=dlq_handler(Misnaming))
+    [problem] = refusal.value.problems
+    assert problem.startswith(f"{arn} is named as a queue, as each plain text is, and it is of {service}; ")
+    assert problem.endswith(fix.format(arn))
