@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -39,6 +39,8 @@ from flowguard.deploy.permissions import (
     tables_of_stage,
 )
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.published_topics import names_in_effect, published_topics
+from flowguard.deploy.queue_names import no_queue_problems, same_name_problems
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
 from flowguard.deploy.schedule_plan import schedule_problems, schedules_of
 from flowguard.deploy.stream_plan import stream_notes, stream_problems, streams_of, tables_with_stream
@@ -103,7 +105,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     )
     needed = tuple(_linked(needed))
     unknown = tuple(_unknown(flows))
-    topics = tuple(_topic(arn, options) for arn in plan.topics)
+    topics = (*(_topic(arn, options) for arn in plan.topics), *published_topics(needed, plan.topics, options))
     deployment = Deployment(
         names=tuple(dict.fromkeys(name for function in functions for name in function.names)),
         flows=flows,
@@ -127,11 +129,13 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
             *stream_notes(flows),
             *existing_notes(flows, plan.queues, tables, options),
             *_unbounded(needed),
-            *_unmet_options(made, tables, plan, options),
+            *_unmet_options(made, tables, plan, options, names_in_effect(needed, options)),
         ),
         unknown=unknown,
         account=options.account,
     )
+    if misnamed := (*no_queue_problems(deployment), *same_name_problems(deployment, options)):
+        raise CannotDeploy(modules, misnamed)
     is_given = group_is_imported(options.imports)
     deployed = under_names(under_keys(deployment, options), names_of(options), group_is_given=is_given)
     if refused := (*transaction_problems(deployed), *variable_problems(deployed)):
@@ -443,7 +447,11 @@ def _unknown(flows: Sequence[AnyFlow]) -> Iterator[SourcePlace]:
 
 
 def _unmet_options(
-    functions: Sequence[FoundFunction], tables: Sequence[TableNeed], plan: QueuePlan, options: DeployOptions
+    functions: Sequence[FoundFunction],
+    tables: Sequence[TableNeed],
+    plan: QueuePlan,
+    options: DeployOptions,
+    published: Collection[str],
 ) -> Iterator[str]:
     """Yield a note for each option that has no effect. It may be misspelt, or for another deployment."""
     known = {
@@ -451,7 +459,7 @@ def _unmet_options(
         "queues": {queue.name for queue in plan.queues},
         "tables": {table.name for table in tables},
         "streams": {stream.name for function in functions for flow in function.flows for stream in flow.streams},
-        "topics": {name for arn in plan.topics for name in (arn, arn.rpartition(":")[2])},
+        "topics": {*published, *(name for arn in plan.topics for name in (arn, arn.rpartition(":")[2]))},
         "schedule_groups": {options.settings.scheduler_group},
         "schedules": {schedule.name for schedule in schedules_of(functions, plan.undelivered_ticks, options)},
     }

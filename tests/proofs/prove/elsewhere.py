@@ -831,6 +831,16 @@ TESTED: Final = (
         "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.published_topics\.",
+        ("tests/deploy/test_published_topics.py",),
+        "which keys a role uses, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.queue_names\.",
+        ("tests/deploy/test_queue_names.py",),
+        "which resources a deployment may name, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.accounts\.",
         ("tests/deploy/test_accounts.py",),
         "which resources a deployment may name, which no message meets",

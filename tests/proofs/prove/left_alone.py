@@ -188,6 +188,8 @@ MODULES: Final = (
     "flowguard.deploy.accounts",
     "flowguard.deploy.closed_queues",
     "flowguard.deploy.variables",
+    "flowguard.deploy.published_topics",
+    "flowguard.deploy.queue_names",
     "flowguard.deploy.batch_plan",
     "flowguard.deploy.bucket_checks",
     "flowguard.deploy.exports",
