@@ -193,6 +193,9 @@ RESET: Final = (
 
 # an order to reset is carried out once, whatever was reset since
 IS_NEW: Final = "attribute_not_exists(pk)"
+
+PLACES_UNCHANGED: Final = "nonce = :nonce"
+"""Nobody has written the item of a limit's key since it was read."""
 NOTE_ORDER: Final = "SET #ttl = :ttl"
 
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"

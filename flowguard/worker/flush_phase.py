@@ -26,8 +26,11 @@ class FlushPhase:
     def flush(self, arrival: Arrival, claim: Claim) -> None:
         """Send what a run that this claim took over had committed to send, or the hop that waited for this one.
 
-        It stays in the item until the commit. So do the requests that nobody has answered.
+        It stays in the item until the commit. So do the requests that nobody has answered. A hop that waits for a place
+        has sent it before it stood in line, as the item says.
         """
+        if _was_flushed(claim):
+            return
         self._flush_outbox(arrival, claim)
         self._caller_answers.flush(arrival, claim)
 
@@ -65,6 +68,15 @@ class FlushPhase:
         horizon = self._services.clock.now() - arrival.flow.retention // timedelta(milliseconds=1)
         left = outbox.left_by_another(message.request_id, horizon)
         return () if _has_sent(claim.before) else left
+
+
+def _was_flushed(claim: Claim) -> bool:
+    """Answer whether an earlier claim of this very hop has flushed the item: it has noted that it waits for a place."""
+    before, item = claim.before, claim.item
+    if before is None or before.back_off is None or before.back_off.look is None:
+        return False
+    mine = (item.request_id, item.requested_at, item.hop, item.redrive)
+    return (before.request_id, before.requested_at, before.hop, before.redrive) == mine
 
 
 def _has_sent(before: RunItem | None) -> bool:
