@@ -179,7 +179,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if spent > limit * a_unit:
         pytest.fail(
             f"took {spent:.1f} s of CPU, {spent / a_unit:.2g} units of at most {limit:g}: make it quicker, or give the "
-            "reason with @pytest.mark.slow('…'), or with @pytest.mark.proof('…') if `make prove` is to run it",
+            "reason with @pytest.mark.slow('…'), so that `make prove` runs it instead",
             pytrace=False,
         )
     return outcome

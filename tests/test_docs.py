@@ -50,7 +50,15 @@ LONG = {
     "docs/guides/prove-your-flow.md": pytest.mark.long(
         "explores five flows for a minute, as prove-any-handler.md does a handler and tests/cli/test_explore.py a flow"
     ),
+    "docs/guides/check-your-handlers.md": pytest.mark.slow("checks handlers, and explores them"),
+    "docs/guides/groups.md": pytest.mark.slow("runs a group of hundreds of requests"),
     "docs/guides/sagas.md": pytest.mark.proof("explores a flow"),
+    "docs/guides/streams.md": pytest.mark.slow("works off records of each source"),
+    "docs/guides/without-a-flow.md": pytest.mark.slow("runs functions under once, and explores them"),
+    "docs/operate/command-line.md": pytest.mark.slow("runs each command"),
+    "docs/proofs/model.md": pytest.mark.slow("explores small worlds"),
+    "docs/start/choosing.md": pytest.mark.slow("runs a flow in each way"),
+    "docs/start/develop-locally.md": pytest.mark.slow("runs a flow on an engine"),
     "docs/guides/your-own-infrastructure.md": pytest.mark.proof("writes each kind of template, in processes"),
     "docs/operate/deploy.md": pytest.mark.proof("writes templates and a package, in processes"),
     "docs/operate/security.md": pytest.mark.proof("writes templates, in processes"),
@@ -71,7 +79,7 @@ LONG = {
     "flows/validate_cart/README.md": pytest.mark.long(AGAIN),
     "samples/failures/README.md": pytest.mark.long("commands as in replay.md, on samples of tests/cli/test_replay.py"),
 }
-"""Pages whose blocks take more than two seconds of CPU, and why."""
+"""Pages whose blocks take more than a second of CPU, and why."""
 
 
 def page_name(page: Path) -> str:

@@ -61,6 +61,25 @@ def test_the_header_is_known_in_any_case_and_as_a_structured_string(shop: Scene,
     assert len(door.started()) == 1
 
 
+@pytest.mark.parametrize("key", ["k, k", "k,k", "k," * 1_020, '"k","k"', '"k", k', '"k","k","k"', "k,"])
+def test_a_header_that_was_sent_twice_is_one_key(shop: Scene, key: str) -> None:
+    """A function URL and an HTTP API join what has one name, REST APIs list it."""
+    door = Door(shop)
+    first = door.post("k")
+    headers = {"Content-Type": "application/json", "idempotency-key": "k"}
+    listed = {**event_of("rest", "POST", '{"order_id":"o1"}', headers), "headers": None}
+    listed["multiValueHeaders"] = {name: [value] for name, value in headers.items()} | {"IDEMPOTENCY-KEY": ['"k"']}
+    assert door.post(key) == door.ask(listed) == first
+    assert len(door.started()) == 1
+
+
+def test_a_comma_in_quotes_is_one_of_the_key(shop: Scene) -> None:
+    door = Door(shop)
+    first = door.post('"a, \\"b\\", a"')
+    assert (first.status, door.post('"a"').watch == first.watch) == (202, False)
+    assert door.post('"a, \\"b\\", a", "a, \\"b\\", a"') == first
+
+
 @pytest.mark.parametrize("several", [False, True], ids=["single", "multi-value"])
 @pytest.mark.parametrize("form", ["rest", "load balancer", "http", "url"])
 def test_each_gateway_may_write_the_header_in_its_case(shop: Scene, form: str, several: bool) -> None:
@@ -230,6 +249,11 @@ def test_a_function_may_name_the_caller(shop: Scene) -> None:
         ("k" * 256, "is longer than 255 characters"),
         ("k\x07", "has a character that is not printable ASCII"),
         ("schlüssel", "has a character that is not printable ASCII"),
+        ("k, k-2", "has several values that differ; send one key, in quotes where it has a comma"),
+        ('"k", "k-2"', "has several values that differ; send one key, in quotes where it has a comma"),
+        ('"k, k', "has a quote that is not closed"),
+        (",", "is empty"),
+        ("k," * 1_021, "is longer than 255 characters"),
     ],
 )
 def test_a_key_that_is_none_is_a_400(shop: Scene, key: str | None, problem: str) -> None:

@@ -41,6 +41,7 @@ def test_right_usages_pass_and_each_wrong_one_gives_its_error() -> None:
     assert check(ROOT / "tests/typing") == ""
 
 
+@pytest.mark.slow("runs mypy")
 def test_every_ignore_stands_for_a_mistake_that_mypy_sees(tmp_path: Path) -> None:
     """Without them there is an error on each of those lines, and on no other."""
     source = WRONG.read_text(encoding="utf-8")

@@ -267,10 +267,12 @@ def _length(values: Sequence[Item]) -> int:
     length = 0
     for value in values:
         for data in value.values():
-            if isinstance(data, (str, bytes)):
+            if isinstance(data, str):
                 length += len(data)
             elif isinstance(data, dict):
                 length += _length([*data.values()])
+            elif isinstance(data, bytes):
+                length += len(data)
     return length
 
 

@@ -51,16 +51,15 @@ def release_call(
     claim: Claim,
     now: int,
     *,
-    failed: bool,
     history: str = "",
     rest: BackOff | Burst | None = None,
 ) -> Any:
-    """Build the UpdateItem that ends a lease. With ``failed`` the item counts the attempt.
+    """Build the UpdateItem that ends a lease. An attempt that backs off has failed: it is counted.
 
-    ``history`` tells of it. ``rest`` notes why it failed, or until when the run is put off.
+    ``rest`` says why, or until when the run is put off. ``history`` tells of the attempt.
     The worker was not killed: ``kills`` is one less, since the next claim of the attempt adds one for each lease.
     """
-    item = claim.item
+    item, failed = claim.item, isinstance(rest, BackOff) and rest.has_failed
     update = _Update(
         changes=["retry = :retry", "lease_until = :over", "kills = :kills"],
         removed=[],
@@ -79,6 +78,8 @@ def release_call(
         update.set(HISTORY, ":history", {"S": history})
     if isinstance(rest, BackOff):
         update.set("back_off", ":back_off", record_item(rest))
+        if failed and item.history and not history:
+            update.removed.append(HISTORY)  # its room is the rest's
     elif rest is not None:
         _put_off(update, claim, now, rest)
     return {
@@ -102,22 +103,13 @@ def _put_off(update: _Update, claim: Claim, now: int, burst: Burst) -> None:
         update.removed.append("outbox")
 
 
-def back_off_call(table: str, claim: Claim, back_off: BackOff) -> Any:
-    """Build the UpdateItem that notes why a hop rests, under the commit's own fence. The next claim removes it."""
-    return _noting(table, claim, "SET back_off = :back_off", {":back_off": record_item(back_off)})
-
-
 def note_kills_call(table: str, claim: Claim) -> Any:
     """Build the UpdateItem that notes how many workers were killed before the claim. The next claim removes it."""
-    return _noting(table, claim, expressions.NOTE_KILLS, {":kills": number(claim.item.kills)})
-
-
-def _noting(table: str, claim: Claim, update: str, values: dict[str, Any]) -> Any:
     item = claim.item
     return {
         "TableName": table,
         "Key": run_key(claim.message.flow, claim.message.object_id),
-        "UpdateExpression": update,
+        "UpdateExpression": expressions.NOTE_KILLS,
         "ConditionExpression": expressions.COMMIT,
         "ExpressionAttributeNames": {"#owner": "owner"},
         "ExpressionAttributeValues": {
@@ -125,7 +117,7 @@ def _noting(table: str, claim: Claim, update: str, values: dict[str, Any]) -> An
             ":epoch": number(item.epoch),
             ":owner": {"S": item.owner},
             ":no": _NO,
-            **values,
+            ":kills": number(item.kills),
         },
     }
 
@@ -163,11 +155,15 @@ class CommitCalls:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
-    def history_after_retry(self, claim: Claim, now: int, rest: BackOff | Burst | None) -> str:
-        """Return the history with an attempt that has failed, as much as the item has room for beside its error."""
+    def history_after_retry(self, claim: Claim, now: int, rest: BackOff) -> str:
+        """Return the history with an attempt that has failed, as much as the item has room for beside its error.
+
+        The history as it was stays where the new line alone has no room.
+        """
         key = run_key(claim.message.flow, claim.message.object_id)
         state = self._texts.stored_state(claim)
-        return newest(after_retry(claim, now), room_in_claimed(claim, key, state, rest))
+        room = room_in_claimed(claim, key, state, rest)
+        return newest(after_retry(claim, now), room) or newest(claim.item.history, room)
 
 
 def _ending(item: RunItem, commit: Commit) -> _Update:

@@ -23,7 +23,7 @@ from flowguard.aws.items import ASKER, Item, record_item, size_of_value
 from flowguard.protocol.callers import Callers, caller_key
 from flowguard.protocol.claims import answered_askers
 from flowguard.protocol.fields import FIELDS
-from flowguard.protocol.run import BackOff, Burst, Claim, Commit, RunItem, Status
+from flowguard.protocol.run import BackOff, Claim, Commit, RunItem, Status
 from flowguard.protocol.run_history import LONGEST
 
 NAME: Final = "history"
@@ -71,7 +71,7 @@ def room_after_commit(claim: Claim, commit: Commit, key: Item, texts: PackedText
     return max(0, min(LONGEST, _room(size), _room(*_after_next_claim(size, item, commit, sizes))))
 
 
-def room_in_claimed(claim: Claim, key: Item, state: int, rest: BackOff | Burst | None) -> int:
+def room_in_claimed(claim: Claim, key: Item, state: int, rest: BackOff | None) -> int:
     """Return the bytes that the history may have in the item that the claim has left.
 
     ``state`` is the bytes of its state, ``rest`` is written beside the history. Where the item holds what nobody

@@ -78,21 +78,24 @@ def insert_statement(call: Mapping[str, Any]) -> dict[str, Any]:
 
     Where there is one, its code is DuplicateItem, and nothing is written.
     """
-    names, values = call["ExpressionAttributeNames"], call["ExpressionAttributeValues"]
-    item = {
-        names.get(name, name): values[start] if more is None else _sum(values[start], values[more])
-        for name, start, more in _begun(call["UpdateExpression"])
-    }
-    whole = {**call["Key"], **item}
-    return {"Statement": _inserting(call["TableName"], tuple(whole)).text, "Parameters": list(whole.values())}
+    key, values = call["Key"], call["ExpressionAttributeValues"]
+    names = tuple(call["ExpressionAttributeNames"].items())
+    statement = _inserting(call["TableName"], call["UpdateExpression"], names, tuple(key))
+    begun = [
+        values[start] if more is None else _sum(values[start], values[more])
+        for _, start, more in _begun(call["UpdateExpression"])
+    ]
+    return {"Statement": statement.text, "Parameters": [*key.values(), *begun]}
 
 
 @lru_cache(maxsize=512)
-def _inserting(table: str, names: tuple[str, ...]) -> _Text:
-    for name in names:
+def _inserting(table: str, update: str, names: tuple[tuple[str, str], ...], key: tuple[str, ...]) -> _Text:
+    meant = dict(names)
+    attributes = (*key, *(meant.get(name, name) for name, _, _ in _begun(update)))
+    for name in attributes:
         _check_name(name)
-    entries = ", ".join(f"'{name}': ?" for name in names)
-    return _short(_Text(f'INSERT INTO "{_table(table)}" VALUE {{{entries}}}', names))
+    entries = ", ".join(f"'{name}': ?" for name in attributes)
+    return _short(_Text(f'INSERT INTO "{_table(table)}" VALUE {{{entries}}}', attributes))
 
 
 def _short(statement: _Text) -> _Text:

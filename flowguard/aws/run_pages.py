@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ITEMS_A_PAGE: Final = 1_000
 
-_NEEDED: Final = ("error", "waiting", "wait", "failed", "cancelled", "reset_at", "back_off", "burst")
+_NEEDED: Final = ("error", "waiting", "wait", "failed", "cancelled", "reset_at", "back_off", "burst", "kills")
 """What a list shows of a run beside what each item has."""
 
 _LISTED: Final = tuple(field for field in FIELDS if field.always or field.attribute in _NEEDED)

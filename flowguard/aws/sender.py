@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from flowguard.aws import botocore_errors
@@ -77,16 +77,9 @@ class AWSSender:
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         if envelope.receipt_handle is None or envelope.queue_arn is None:
             return
-        # otherwise it comes at the queue's own pace
-        with (
-            suppress(botocore_errors.ErrorsNotLoaded),
-            suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError),
-        ):
-            self._clients.sqs.change_message_visibility(
-                QueueUrl=self.queue_url(envelope.queue_arn),
-                ReceiptHandle=envelope.receipt_handle,
-                VisibilityTimeout=_visibility(seconds),
-            )
+        request: Any = {"ReceiptHandle": envelope.receipt_handle, "VisibilityTimeout": _visibility(seconds)}
+        arn = envelope.queue_arn
+        _if_taken(lambda: self._clients.sqs.change_message_visibility(QueueUrl=self.queue_url(arn), **request))
 
     def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
         by_queue: dict[str, list[Any]] = {}
@@ -98,12 +91,10 @@ class AWSSender:
             for start in range(0, len(shown_again), MOST_ENTRIES):
                 several = shown_again[start : start + MOST_ENTRIES]
                 entries: Any = [{"Id": str(place), **entry} for place, entry in enumerate(several)]
-                # otherwise they are seen again at the queue's own pace
-                with (
-                    suppress(botocore_errors.ErrorsNotLoaded),
-                    suppress(botocore_errors.ClientError, botocore_errors.BotoCoreError),
-                ):
-                    self._clients.sqs.change_message_visibility_batch(QueueUrl=self.queue_url(arn), Entries=entries)
+                _if_taken(partial(self._show_again, arn, entries))
+
+    def _show_again(self, arn: str, entries: Any) -> None:
+        self._clients.sqs.change_message_visibility_batch(QueueUrl=self.queue_url(arn), Entries=entries)
 
     def queue_url(self, name: str) -> str:
         """Return the URL of a queue given by its name in the code, its ARN or its URL."""
@@ -176,6 +167,20 @@ class AWSSender:
             except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
                 refusals[place] = refused_by(error)
         return refusals
+
+
+def _if_taken(change: Callable[[], object]) -> None:
+    """Change when records are seen again. They are at the queue's own pace where AWS does not take it.
+
+    botocore's errors are named where something was raised: ``suppress`` would load them at each call.
+    """
+    try:
+        try:
+            change()
+        except (botocore_errors.ClientError, botocore_errors.BotoCoreError):
+            return
+    except botocore_errors.ErrorsNotLoaded:
+        return
 
 
 def queue_entry(place: int, send: Send, *, fifo: bool) -> dict[str, Any]:

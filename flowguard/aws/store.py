@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowguard.aws import botocore_errors
 from flowguard.aws.claim_call import claim_call
-from flowguard.aws.commit_call import CommitCalls, back_off_call, note_kills_call, release_call
+from flowguard.aws.commit_call import CommitCalls, note_kills_call, release_call
 from flowguard.aws.commit_texts import CommitTexts
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.item_texts import ItemTexts
@@ -160,17 +160,14 @@ class DynamoDBStore:
 
     # -- release
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
-        """End the lease with one UpdateItem under the commit's own fence, and note why the attempt failed.
+    def release(self, claim: Claim, now: int, *, rest: BackOff | Burst | None = None) -> None:
+        """End the lease with one UpdateItem under the commit's own fence, and note why the hop rests.
 
         Repeated after a lost answer it writes the same again.
         """
-        history = self._calls.history_after_retry(claim, now, rest) if failed else ""
-        self._write_fenced(release_call(self._table, claim, now, failed=failed, history=history, rest=rest))
-
-    def back_off(self, claim: Claim, back_off: BackOff) -> None:
-        """Note with one UpdateItem why the hop rests. Nothing is written where its worker is fenced."""
-        self._write_fenced(back_off_call(self._table, claim, back_off))
+        failed = isinstance(rest, BackOff) and rest.has_failed
+        history = self._calls.history_after_retry(claim, now, rest) if isinstance(rest, BackOff) and failed else ""
+        self._write_fenced(release_call(self._table, claim, now, history=history, rest=rest))
 
     def note_kills(self, claim: Claim) -> None:
         """Note them with one UpdateItem under the commit's own fence. Repeated after a lost answer it is the same."""
@@ -278,7 +275,7 @@ class DynamoDBStore:
         """Return what claims, reads and commits several runs in one request, in the same table."""
         from flowguard.aws.batch_calls import DynamoDBBatches, RunCalls  # a function without batches starts quicker
 
-        release = functools.partial(release_call, self._table, failed=False)
+        release = functools.partial(release_call, self._table)
         calls = RunCalls(
             functools.partial(claim_call, self._table),
             self._claimed_item,

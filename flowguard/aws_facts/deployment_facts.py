@@ -55,6 +55,9 @@ _DEPUTY: Final = Document(
     "Cross-service confused deputy prevention in EventBridge Scheduler",
     "https://docs.aws.amazon.com/scheduler/latest/UserGuide/cross-service-confused-deputy-prevention.html",
 )
+_ACROSS: Final = Document(
+    "Cross-account policy evaluation logic", f"{_IAM}/reference_policies_evaluation-logic-cross-account.html"
+)
 _BOUNDARY: Final = Document("Permissions boundaries for IAM entities", f"{_IAM}/access_policies_boundaries.html")
 _SIGNED: Final = Document(
     "Using code signing to verify code integrity with Lambda",
@@ -161,6 +164,20 @@ DEPLOYMENT_FACTS: Final = (
         words=("Policy",),
         engines=NOWHERE,
         by_hand="A queue whose policy denies a role shows it.",
+    ),
+    Fact(
+        name="iam-across-accounts",
+        sentence="A principal of another account may use a resource only where a policy of the resource allows it to "
+        "the principal or its account, and its own policies allow it too.",
+        source=_ACROSS,
+        read="2026-11",
+        relied_on_by=(
+            "deploy/closed_queues.py:senders_elsewhere",
+            "deploy/foreign_policies.py:policies_of_others",
+            "docs/operate/security.md",
+        ),
+        engines=NOWHERE,
+        by_hand="It needs two accounts.",
     ),
     Fact(
         name="iam-absent-keys",

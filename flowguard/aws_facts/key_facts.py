@@ -212,7 +212,7 @@ KEY_FACTS: Final = (
         sentence="SQS names the queue's ARN as `aws:sqs:arn` in the encryption context of each use of a key, whoever "
         "sends.",
         source=_SQS_KMS,
-        relied_on_by=("deploy/key_policy.py:key_policy",),
+        relied_on_by=("deploy/key_policy.py:OF_QUEUE",),
         engines=NOWHERE,
         by_hand="CloudTrail shows it. The page does not say it of topics and rules.",
     ),
@@ -221,6 +221,16 @@ KEY_FACTS: Final = (
         sentence="Who publishes to a topic under a key needs `kms:GenerateDataKey` and `kms:Decrypt`.",
         source=_SNS_KMS,
         relied_on_by=("deploy/key_uses.py:SENDS", "deploy/live.py:LiveAccount"),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-of-alarms",
+        sentence="A service that publishes to a topic under a customer's key in its own name, as CloudWatch does for "
+        "alarms (`cloudwatch.amazonaws.com`), needs a statement of the key's policy.",
+        source=_SNS_KMS,
+        read="2026-11",
+        relied_on_by=("deploy/key_policy.py:ALARMS", "deploy/key_checks.py:check_keys"),
         engines=NOWHERE,
         by_hand=_A_DOLLAR,
     ),

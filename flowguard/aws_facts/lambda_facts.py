@@ -58,6 +58,16 @@ LAMBDA_FACTS: Final = (
         by_hand="The refusal of a longer timeout shows at deployment.",
     ),
     Fact(
+        name="lambda-variables-size",
+        sentence="All variables of a function have at most 4 KB, with their names.",
+        source=_QUOTAS,
+        read="2026-11",
+        relied_on_by=("deploy/variables.py:LARGEST_ENVIRONMENT", "docs/operate/deploy.md"),
+        limit=4_096,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
         name="lambda-timeout-default",
         sentence="A function whose time-out nobody set is stopped after 3 seconds.",
         source=_CREATE,

@@ -28,6 +28,15 @@ TRANSACTION_FACTS: Final = (
         seen=SUITE,
     ),
     Fact(
+        name="transaction-one-account",
+        sentence="No transaction has actions on tables of two accounts or regions.",
+        source=_WRITE,
+        read="2026-11",
+        relied_on_by=("deploy/accounts.py:transaction_problems", "docs/operate/security.md"),
+        engines=NOWHERE,
+        by_hand="It needs two accounts.",
+    ),
+    Fact(
         name="transaction-actions",
         sentence="A transaction has 1 to 100 actions.",
         source=_WRITE,

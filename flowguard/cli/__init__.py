@@ -20,6 +20,7 @@ except ModuleNotFoundError as missing:
     print("The flowguard command needs its extra: pip install 'flowguard-aws[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
+from flowguard.cli.interrupted import interruptions_named
 from flowguard.cli.own_process import OwnProcess
 from flowguard.cli.printing import full_disks_named, printable_errors, take_any_text
 
@@ -54,6 +55,10 @@ COMMANDS: Final = {
     "doctor": "Compare what is live with what the flows need.",
     "probe": "Ask AWS, or an engine, what flowguard assumes of it.",
 }
+
+
+_WORDS: Final = "flowguard.words"
+"""Where the words of the command that runs are kept."""
 
 
 @contextmanager
@@ -98,8 +103,14 @@ class LazyGroup(click.Group):
         with printable_errors():
             return super().make_context(*arguments, **extra)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta[_WORDS] = args
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
-        with printable_errors(), needed_extras(), full_disks_named():
+        with printable_errors(), needed_extras(), full_disks_named(), interruptions_named(lambda: ctx.meta[_WORDS]):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -113,6 +124,7 @@ def main() -> None:
     """Idempotent flows of many Lambda functions over SQS, SNS and DynamoDB.
 
     Exit codes of all commands: 0 all is well; 1 something was found, or failed for some of what was asked for; 2 the
-    command cannot be run like this, or something cannot be read or loaded.
+    command cannot be run like this, or something cannot be read or loaded; 130 after Ctrl-C, where the last line says
+    what was done.
     """
     take_any_text()

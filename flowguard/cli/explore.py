@@ -28,6 +28,7 @@ from flowguard.cli.explore_options import (
     table_in,
 )
 from flowguard.cli.float_range import FiniteRange
+from flowguard.cli.interrupted import INTERRUPTED
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.progress import Progress
 from flowguard.cli.recordings import (
@@ -54,8 +55,6 @@ FOUND: Final = 1
 UNUSABLE: Final = 2
 UNJUDGED: Final = 3
 MISTAKES: Final = (NoSuchFlow, NoSuchSchedule, UnmetSchedule, DefinitionError, SettingsError, EnvelopeError)
-INTERRUPTED: Final = 130
-"""As a shell says it of a command that was ended by Ctrl-C."""
 
 
 @click.command()

@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.connection import CannotRun, command_time, with_options
 from flowguard.cli.float_range import FiniteRange
+from flowguard.cli.interrupted import INTERRUPTED
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_filters import FILTERS, selection_of
 from flowguard.cli.table_reading import INDEX, MOST_READ, TableReading, reading_errors
@@ -32,9 +33,6 @@ from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.notification import to_json
 
 NOT_ALL: Final = 1  # the exit code where something failed, was not looked at, or was not allowed
-INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C before anything was done, as of any program that a shell sees end by it."""
-
 _NOBODY: Final = "nobody answered, so nothing was done; say --yes where nobody can be asked"
 
 SHOWN: Final = 5

@@ -120,6 +120,9 @@ def write_new(place: Path, texts: dict[str, str]) -> tuple[Path, ...]:
     except OSError as error:
         _remove(made)
         raise NoProject(printable(str(error.filename or place)), f"cannot be written: {error.strerror}") from None
+    except KeyboardInterrupt:
+        _remove(made)
+        raise
     return tuple(place / file for file in texts)
 
 

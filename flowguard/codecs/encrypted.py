@@ -18,6 +18,7 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.codecs.deflate import LARGEST, check_size, deflated, inflated, largest_problem
 from flowguard.codecs.kept_keys import KeptKeys, data_keys_here
 from flowguard.errors import CannotOpen, DefinitionError, SettingsError, shown, span_problem
+from flowguard.names.at_aws import rule_of
 from flowguard.payload.codec import About
 from flowguard.payload.data_keys import Context, DataKeys
 from flowguard.startup.named_tuple import NamedTuple
@@ -30,6 +31,11 @@ MARK: Final = b"fge1"
 
 CONTEXT: Final = "flowguard-flow"
 """The name in KMS's encryption context that has the flow. A policy may ask for it."""
+
+ENVIRONMENT: Final = "flowguard-environment"
+"""The name there that has the rule of the names at AWS, such as ``staging-*``. So environments of an account differ."""
+
+_NAMES: Final = "FLOWGUARD_NAMES"
 
 INTERVAL: Final = timedelta(minutes=5)
 """How long a data key seals, and how long one that was opened is kept."""
@@ -97,7 +103,8 @@ class Encrypted:
         """
         check_size(data, self._largest, about)
         cipher = _cipher()
-        made = self._keys().sealing(self.key, about.flow, _context(about))
+        context = _context(about)
+        made = self._keys().sealing(self.key, _scope(context), context)
         key = made.key.encode()
         flags = _COMPRESSED if self._compress else 0
         head = _HEAD.pack(MARK, flags, len(key), len(made.sealed)) + key + made.sealed
@@ -110,8 +117,8 @@ class Encrypted:
 
         Raises :class:`flowguard.errors.KeyUnavailable` and :class:`flowguard.errors.CannotOpen`.
         """
-        form, cipher = _read(sealed, about), _cipher()
-        secret = self._keys().opening(form.data_key, about.flow, self._may_open(form.key), _context(about))
+        form, cipher, context = _read(sealed, about), _cipher(), _context(about)
+        secret = self._keys().opening(form.data_key, _scope(context), self._may_open(form.key), context)
         if secret is None:
             why = f"it says that {form.key} has sealed it, which may not open here, or it was changed or moved"
             raise CannotOpen(about.kind, why)
@@ -154,7 +161,12 @@ class OpensAny(Encrypted):
 
 
 def _context(about: About) -> Context:
-    return {CONTEXT: about.flow}
+    return {CONTEXT: about.flow, ENVIRONMENT: rule_of(os.environ.get(_NAMES, ""))}
+
+
+def _scope(context: Context) -> str:
+    """Return one text for what a data key is for."""
+    return " ".join(context.values())
 
 
 def _cipher() -> Callable[[bytes], AESGCM]:

@@ -42,14 +42,17 @@ def data_keys_here(make: Callable[[], DataKeys]) -> DataKeys:
 
 
 class _Sealing(NamedTuple):
-    """The data key that seals for one flow until ``until`` (ms)."""
+    """The data key that seals for one scope until ``until`` (ms)."""
 
     made: NewDataKey
     until: int
 
 
 class KeptKeys:
-    """The data keys that a process has at hand, each for ``interval`` ms at most. Never shown."""
+    """The data keys that a process has at hand, each for ``interval`` ms at most. Never shown.
+
+    The ``scope`` of a data key is one text for what it is for: the environment and the flow.
+    """
 
     def __init__(self, source: DataKeys, clock: Clock, interval: int) -> None:
         self.source = source
@@ -59,29 +62,29 @@ class KeptKeys:
         self._uses: dict[str, int] = {}
         self._opened: dict[tuple[bytes, str], tuple[bytes, int]] = {}
 
-    def sealing(self, key: str, flow: str, context: Context) -> NewDataKey:
-        """Return the data key that seals now for a flow, which may be a new one."""
-        now, kept = self._clock.now(), self._sealing.get(flow)
-        uses = self._uses.get(flow, 0) + 1
+    def sealing(self, key: str, scope: str, context: Context) -> NewDataKey:
+        """Return the data key that seals now for a scope, which may be a new one."""
+        now, kept = self._clock.now(), self._sealing.get(scope)
+        uses = self._uses.get(scope, 0) + 1
         if kept is None or now >= kept.until or uses > MOST_SEALED:
             kept, uses = _Sealing(self.source.make(key, context), now + self._interval), 1
-            self._sealing[flow] = kept
-            self._keep(kept.made.sealed, flow, kept.made.secret, now)
-        self._uses[flow] = uses
+            self._sealing[scope] = kept
+            self._keep(kept.made.sealed, scope, kept.made.secret, now)
+        self._uses[scope] = uses
         return kept.made
 
-    def opening(self, sealed: bytes, flow: str, keys: Sequence[str], context: Context) -> bytes | None:
-        """Return the data key that has sealed a value of a flow. None where no key here opens it."""
-        now, kept = self._clock.now(), self._opened.get((sealed, flow))
+    def opening(self, sealed: bytes, scope: str, keys: Sequence[str], context: Context) -> bytes | None:
+        """Return the data key that has sealed a value of a scope. None where no key here opens it."""
+        now, kept = self._clock.now(), self._opened.get((sealed, scope))
         if kept is not None and now < kept[1]:
             return kept[0]
         secret = self.source.opened(sealed, keys, context)
         if secret is not None:
-            self._keep(sealed, flow, secret, now)
+            self._keep(sealed, scope, secret, now)
         return secret
 
-    def _keep(self, sealed: bytes, flow: str, secret: bytes, now: int) -> None:
-        self._opened.pop((sealed, flow), None)
-        self._opened[sealed, flow] = secret, now + self._interval
+    def _keep(self, sealed: bytes, scope: str, secret: bytes, now: int) -> None:
+        self._opened.pop((sealed, scope), None)
+        self._opened[sealed, scope] = secret, now + self._interval
         for oldest in list(self._opened)[:-MOST_OPENED]:
             self._opened.pop(oldest, None)

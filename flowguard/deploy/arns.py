@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any, Final, NamedTuple, assert_never
 
-from flowguard.deploy.codec_uses import ALIAS, FLOW, alias_of
+from flowguard.deploy.codec_uses import ALIAS, FLOW, OF_ENVIRONMENT, alias_of
 from flowguard.deploy.key_uses import only_through
 from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, Target
 from flowguard.deploy.problems import CannotDeploy
@@ -61,7 +61,8 @@ class AllowedActions(NamedTuple):
 
     ``is_owned`` says that its bucket must be the deployment's own account's; of that, keys under ``prefix`` are listed.
     ``via`` are the services through which alone a key of KMS is used, ``passed_to`` the one that a role is given to.
-    ``flows`` are those that a codec's key is used for, ``alias`` is what names it.
+    ``flows`` are those that a codec's key is used for, ``environment`` is the rule of their names, ``alias`` is what
+    names the key.
     """
 
     actions: tuple[str, ...]
@@ -72,6 +73,7 @@ class AllowedActions(NamedTuple):
     passed_to: str | None = None
     flows: tuple[str, ...] = ()
     alias: str | None = None
+    environment: str = "*"
 
     def condition(self, account: Any) -> dict[str, Any]:
         """Return the statement's condition, if it has one. ``account`` is the deployment's, or the reference to it."""
@@ -79,7 +81,7 @@ class AllowedActions(NamedTuple):
         if self.via:
             equal |= only_through(str(self.arns[0].whole), self.via)
         if self.flows:
-            equal[FLOW] = [*self.flows]
+            equal |= {FLOW: [*self.flows], OF_ENVIRONMENT: self.environment}
         if self.alias is not None:
             equal[ALIAS] = self.alias
         if self.passed_to is not None:
@@ -113,6 +115,7 @@ def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedAc
             alike.passed_to,
             alike.via if alike.of_codec else (),
             alias_of(alike.key) if alike.of_codec else None,
+            needed.at_aws.rule,
         )
         for alike, arns in sorted(grouped.items(), key=lambda group: (group[0].actions, group[0].key, group[0].via))
     )

@@ -23,6 +23,7 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import arn_of
 from flowguard.destinations import Queue
+from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import NameKind, Names
 
 DEFAULT_GROUP: Final = "default"
@@ -166,13 +167,27 @@ class _Renaming:
 
     def _settings(self, function: FunctionNeed) -> dict[str, str]:
         given = dict(function.environment)
-        changed = {"FLOWGUARD_NAMES": str(self._names)}
+        changed = {"FLOWGUARD_NAMES": str(self._names._replace(given=self._used_by(function)))}
         if "FLOWGUARD_SCHEDULER_GROUP" in given:
             changed["FLOWGUARD_SCHEDULER_GROUP"] = self._group(given["FLOWGUARD_SCHEDULER_GROUP"])
         for variable in ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS"):
             if given.get(variable) == f"{_SECRETS}{self._needed.signing_secret}":
                 changed[variable] = f"{_SECRETS}{self._secret(given[variable].removeprefix(_SECRETS))}"
         return changed
+
+    def _used_by(self, function: FunctionNeed) -> Mapping[str, str]:
+        """Return the single names that a function needs."""
+        read = [queue for queue in self._needed.queues if queue.name in function.reads]
+        topics = [arn for queue in read for arn in queue.topics]
+        buses = [bus.name for queue in read for bus in queue.rules]
+        used = {
+            f"{NameKind.TABLES}.{self._needed.run_table}",
+            *(f"{NameKind.QUEUES}.{name}" for name in (*function.reads, *_queues_of(function.definition.flows))),
+            *(f"{NameKind.TOPICS}.{arn.rpartition(':')[2]}" for arn in topics),
+            *(f"{NameKind.BUSES}.{name}" for name in buses),
+            *(_place(permission) for permission in function.permissions),
+        }
+        return {place: name for place, name in self._names.given.items() if place in used}
 
     def _secret(self, name: str) -> str:
         """Return the name of a secret. One that is not made by the template stays as it is."""
@@ -190,6 +205,28 @@ class _Renaming:
             Target.SECRET: self._secret,
         }
         return names[permission.on](permission.name) if permission.on in names else permission.name
+
+
+def _place(permission: Permission) -> str:
+    """Return the place of the resource of a permission among the names given one by one."""
+    kinds = {
+        Target.TABLE: NameKind.TABLES,
+        Target.QUEUE: NameKind.QUEUES,
+        Target.TOPIC: NameKind.TOPICS,
+        Target.FUNCTION: NameKind.FUNCTIONS,
+        Target.BUS: NameKind.BUSES,
+    }
+    first, _, _ = permission.name.partition(":")  # of a function, behind which an alias stands
+    name = first if permission.on is Target.FUNCTION else permission.name.rpartition(":")[2]
+    return f"{kinds.get(permission.on, '')}.{name}"
+
+
+def _queues_of(flows: Iterable[AnyFlow]) -> Iterator[str]:
+    """Yield the names of the queues by which flows know what came from where."""
+    for flow in flows:
+        for place in (*map(flow.inbox_of, flow.stages), flow.answers, flow.dead_letters):
+            if isinstance(place, Queue):
+                yield place.name
 
 
 def _is_elsewhere(name: str) -> bool:

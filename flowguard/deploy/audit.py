@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flowguard.deploy.closed_queues import is_closed, operators_of
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_arns import account_of
-from flowguard.deploy.template import is_closed, operators_of
 
 _ALL = {Target.NETWORK.value: "all network interfaces of the account", Target.TRACES.value: "all traces of the account"}
 

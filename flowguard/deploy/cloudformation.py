@@ -119,7 +119,7 @@ class _CloudFormation(Template):
                 **(self.code_parameters() if self.needed.functions else {}),
                 "AlarmTopic": {
                     "Type": "String",
-                    "Default": "",
+                    "Default": self.options.alarms_to,
                     "Description": "The ARN of the topic that gets the alarms; none if empty.",
                 },
             },
@@ -323,8 +323,7 @@ class _CloudFormation(Template):
         logs = self.ids.camel("Logs", function.name)
         self.resources[logs] = {
             "Type": "AWS::Logs::LogGroup",
-            "DeletionPolicy": "Delete",
-            "UpdateReplacePolicy": "Delete",
+            **(_KEEP if self.options.keeps_logs else {"DeletionPolicy": "Delete", "UpdateReplacePolicy": "Delete"}),
             "Properties": {
                 "LogGroupName": f"/aws/lambda/{function.name}",
                 "RetentionInDays": self.options.log_retention,

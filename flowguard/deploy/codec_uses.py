@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowguard.codecs.encrypted import CONTEXT, Encrypted
+from flowguard.codecs.encrypted import CONTEXT, ENVIRONMENT, Encrypted
 from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.needs import Permission, Target
 from flowguard.deploy.uses import uses_of
@@ -15,6 +15,9 @@ SEALS: Final = "kms:GenerateDataKey"
 OPENS: Final = "kms:Decrypt"
 FLOW: Final = f"kms:EncryptionContext:{CONTEXT}"
 """The condition key that says for which flow a data key is made or opened."""
+
+OF_ENVIRONMENT: Final = f"kms:EncryptionContext:{ENVIRONMENT}"
+"""The condition key that says for which environment that is: by which rule its resources are named."""
 
 ALIAS: Final = "kms:RequestAlias"
 """The condition key that says by which alias a key was named. A policy cannot name an alias as a resource."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from flowguard.deploy.accounts import account_notes, is_elsewhere, transaction_problems
 from flowguard.deploy.at_aws import names_of, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
 from flowguard.deploy.existing_notes import existing_notes
@@ -43,6 +44,7 @@ from flowguard.deploy.schedule_plan import schedule_problems, schedules_of
 from flowguard.deploy.stream_plan import stream_notes, stream_problems, streams_of, tables_with_stream
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
+from flowguard.deploy.variables import variable_problems
 from flowguard.destinations import Queue
 from flowguard.errors import shown
 from flowguard.flow import AnyFlow
@@ -128,9 +130,13 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
             *_unmet_options(made, tables, plan, options),
         ),
         unknown=unknown,
+        account=options.account,
     )
     is_given = group_is_imported(options.imports)
-    return under_names(under_keys(deployment, options), names_of(options), group_is_given=is_given)
+    deployed = under_names(under_keys(deployment, options), names_of(options), group_is_given=is_given)
+    if refused := (*transaction_problems(deployed), *variable_problems(deployed)):
+        raise CannotDeploy(modules, refused)
+    return replace(deployed, notes=(*deployed.notes, *account_notes(deployed)))
 
 
 def name_of(function: FoundFunction, options: DeployOptions) -> str:
@@ -405,11 +411,12 @@ def _uses_tokens(function: FoundFunction) -> bool:
 
 
 def _topic(arn: str, options: DeployOptions) -> TopicNeed:
-    """Apply the options to a topic. They name it by its ARN or by its name."""
+    """Apply the options to a topic. They name it by its ARN or by its name. One of another account is there already."""
     named = (options.topics.get(arn), options.topics.get(arn.rpartition(":")[2]))
     chosen = [topic for topic in named if topic is not None]
     buckets = tuple(dict.fromkeys(bucket for topic in chosen for bucket in topic.buckets))
-    return TopicNeed(arn, any(topic.existing for topic in chosen), buckets=buckets)
+    existing = is_elsewhere(arn, options) or any(topic.existing for topic in chosen)
+    return TopicNeed(arn, existing, buckets=buckets)
 
 
 def _topic_problems(topics: Sequence[str], options: DeployOptions) -> Iterator[str]:

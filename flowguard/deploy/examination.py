@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flowguard.deploy.account import Account
+from flowguard.deploy.accounts import check_accounts
 from flowguard.deploy.bucket_checks import check_buckets
 from flowguard.deploy.event_checks import check_events
 from flowguard.deploy.finding import LiveFinding, error, warning
@@ -27,6 +28,7 @@ def examine(
 ) -> Iterator[LiveFinding]:
     """Yield all findings about a live deployment. ``now`` is this machine's time in ms since 1970."""
     yield from check_regions(needed, options, live)
+    yield from check_accounts(needed, live)
     yield from check_tables(needed, live)
     yield from check_queues(needed, live)
     yield from check_left_over(needed, live)

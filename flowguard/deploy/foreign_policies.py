@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from flowguard.deploy.arns import queue_arn, table_arn
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.queue_arns import arn_of
+from flowguard.deploy.queue_arns import arn_of, partition_of
 from flowguard.deploy.template import POLICY_VERSION
 from flowguard.destinations import Queue
 
@@ -24,34 +25,58 @@ def policies_of_others(needed: Deployment, options: DeployOptions) -> str:
     """
     if options.account is None:
         raise CannotDeploy("the policies of others", ('say account = "…" in the options: it is deployed to that',))
+    partition = "aws" if options.region is None else partition_of(options.region)
     by_arn: dict[str, list[Statement]] = {}
-    for arn, statement in (*_used(needed, options.account), *_subscribed(needed, options.account)):
+    for arn, statement in (*_used(needed, options.account, partition), *_subscribed(needed, options.account)):
         if _is_of_another(arn, options):
             by_arn.setdefault(arn, []).append(statement)
-    policies = {arn: {"Version": POLICY_VERSION, "Statement": statements} for arn, statements in sorted(by_arn.items())}
+    policies = {
+        arn: {"Version": POLICY_VERSION, "Statement": [*_numbered(statements)]}
+        for arn, statements in sorted(by_arn.items())
+    }
     return json.dumps(policies, indent=2)
+
+
+def _allowing(name: str, account: str, actions: Sequence[str], resource: str) -> dict[str, Any]:
+    """Return the statement that allows it to the roles of an account whose own policies do."""
+    return {
+        "Sid": name,
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:{resource.split(':')[1]}:iam::{account}:root"},
+        "Action": [*actions],
+        "Resource": resource,
+    }
+
+
+def _numbered(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """Yield statements with a ``Sid`` each: a policy may have none twice."""
+    times: Counter[str] = Counter()
+    for statement in statements:
+        name = statement["Sid"]
+        times[name] += 1
+        yield {**statement, "Sid": name if times[name] == 1 else f"{name}{times[name]}"}
 
 
 def _is_of_another(arn: str, options: DeployOptions) -> bool:
     """Answer whether a resource is of another account. The ARN of a bucket does not say."""
-    if arn.startswith("arn:aws:s3:::"):
+    if arn.split(":")[2] == "s3":
         return options.settings.bucket_owner not in (None, options.account)
     return arn.split(":")[4] != options.account
 
 
-def _used(needed: Deployment, account: str) -> Iterator[tuple[str, Statement]]:
+def _used(needed: Deployment, account: str, partition: str) -> Iterator[tuple[str, Statement]]:
     """Yield what the functions do with each resource that is named by its ARN."""
     actions: dict[tuple[str, str], set[str]] = {}
     for function in needed.functions:
         for permission in function.permissions:
-            if (place := _place(permission)) is not None:
+            if (place := _place(permission, partition)) is not None:
                 actions.setdefault(place, set()).update(permission.actions)
     for (arn, resource), allowed in sorted(actions.items()):
-        yield arn, _statement("Functions", account, sorted(allowed), resource)
+        yield arn, _allowing("Functions", account, sorted(allowed), resource)
 
 
-def _place(permission: Permission) -> tuple[str, str] | None:
-    """Return the ARN of the resource with the policy, and the ARN of what is used of it."""
+def _place(permission: Permission, partition: str) -> tuple[str, str] | None:
+    """Return the ARN of the resource with the policy, and that of what is used of it. Buckets are of ``partition``."""
     name = permission.name
     match permission.on:
         case Target.QUEUE:
@@ -60,14 +85,16 @@ def _place(permission: Permission) -> tuple[str, str] | None:
         case Target.TABLE:
             whole = table_arn(name).whole
             return None if whole is None else (whole, whole)
-        case Target.TOPIC | Target.BUS | Target.FUNCTION:
+        case Target.TOPIC | Target.BUS | Target.FUNCTION | Target.SECRET:
             return (name, name) if name.startswith("arn:") else None
+        case Target.STREAM:
+            return (name, name) if name.startswith("arn:") and ":kafka:" not in name else None
         case Target.CODEC_KEY:
             return (name, name) if name.startswith("arn:") and ":key/" in name else None
         case Target.OBJECTS:
-            return f"arn:aws:s3:::{name.partition('/')[0]}", f"arn:aws:s3:::{name}"
+            return f"arn:{partition}:s3:::{name.partition('/')[0]}", f"arn:{partition}:s3:::{name}"
         case Target.BUCKET:
-            bucket = f"arn:aws:s3:::{name.partition('/')[0]}"
+            bucket = f"arn:{partition}:s3:::{name.partition('/')[0]}"
             return bucket, bucket
         case _:
             return None
@@ -77,21 +104,9 @@ def _subscribed(needed: Deployment, account: str) -> Iterator[tuple[str, Stateme
     """Yield what subscribes queues to topics as the template is deployed."""
     for topic in needed.topics:
         queues = [queue.name for queue in needed.queues if topic.arn in queue.topics]
-        region = topic.arn.split(":")[3]
-        endpoints = [queue_arn(needed, name).filled("aws", region, account) for name in queues]
+        _, partition, _, region, *_ = topic.arn.split(":")
+        endpoints = [queue_arn(needed, name).filled(partition, region, account) for name in queues]
         if endpoints:
             bounded = {"StringEquals": {"sns:Protocol": "sqs", "sns:Endpoint": endpoints}}
-            yield (
-                topic.arn,
-                {**_statement("Subscriptions", account, ["sns:Subscribe"], topic.arn), "Condition": bounded},
-            )
-
-
-def _statement(name: str, account: str, actions: Sequence[str], resource: str) -> dict[str, Any]:
-    return {
-        "Sid": name,
-        "Effect": "Allow",
-        "Principal": {"AWS": f"arn:aws:iam::{account}:root"},
-        "Action": [*actions],
-        "Resource": resource,
-    }
+            subscribing = _allowing("Subscriptions", account, ["sns:Subscribe"], topic.arn)
+            yield topic.arn, {**subscribing, "Condition": bounded}

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from flowguard.deploy.account import Account, NotKnown, known
 from flowguard.deploy.finding import LiveFinding, error, warning
+from flowguard.deploy.key_policy import ALARMS
 from flowguard.deploy.key_uses import SENDS, through, using_keys
 from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, QueueNeed
 from flowguard.deploy.options import DeployOptions
@@ -29,6 +30,21 @@ def check_keys(needed: Deployment, options: DeployOptions, live: Account) -> Ite
     for old, queue in zip(needed.queues, placed.queues, strict=True):
         if old.kms_key is None and queue.kms_key is not None:
             yield from known(_services(queue, queue.kms_key, live))
+    if options.alarm_topic is not None and options.alarm_topic.kms_key is not None:
+        yield from known(_alarms(options.alarm_topic.arn, options.alarm_topic.kms_key, live))
+
+
+def _alarms(topic: str, key: str, live: Account) -> Iterator[LiveFinding]:
+    """Yield that the key of the topic of the alarms does not let them in."""
+    policy = live.key_policy(key)
+    if lacking := [each for each in SENDS if key_lets_service(policy, ALARMS, each) is False]:
+        yield error(
+            "key-denied",
+            topic,
+            f"the policy of its key {key} does not let {ALARMS} {', '.join(lacking)}",
+            "no alarm reaches anybody, and nothing but the alarm's own history says so",
+            f"add a statement for {ALARMS}: flowguard iac --key-policy has it",
+        )
 
 
 def _placed(needed: Deployment, live: Account) -> Deployment:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from flowguard.deploy.arns import Arn, queue_arn
-from flowguard.deploy.key_uses import READS, SENDS, only_through, through
+from flowguard.deploy.closed_queues import given_senders, is_closed, senders_elsewhere
+from flowguard.deploy.key_uses import READS, SENDS, grouped, only_through
 from flowguard.deploy.needs import Deployment, Permission, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
@@ -16,7 +17,15 @@ from flowguard.deploy.template import OF_SCHEDULE, POLICY_VERSION, S3
 Statement = Mapping[str, Any]
 
 _OF_LOGS: Final = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
-_MADE_THROUGH: Final = ("dynamodb", "lambda", "secretsmanager", "sns", "sqs")
+
+OF_QUEUE: Final = "kms:EncryptionContext:aws:sqs:arn"
+"""The condition key that names the queue that a key is used for."""
+
+OF_TOPIC: Final = "kms:EncryptionContext:aws:sns:topicArn"
+"""The condition key that names the topic that a key is used for."""
+
+ALARMS: Final = "cloudwatch.amazonaws.com"
+"""The alarms of CloudWatch, as a principal."""
 
 
 _FEEDING: Final[Mapping[str, tuple[str, Callable[[QueueNeed], tuple[str, ...]]]]] = {
@@ -32,51 +41,106 @@ def key_policies(needed: Deployment, options: DeployOptions) -> str:
 
     Raises :class:`CannotDeploy` where it uses none, or one that another stack exports.
     """
-    if not (keys := keys_of(needed)):
+    if not (keys := keys_of(needed, options)):
         raise CannotDeploy("the key policy", ('no key is used; say kms_key = "arn:…" in the options',))
     if imported := [str(options.imports[key]) for key in keys if key in options.imports]:
         problem = f"which key {', '.join(imported)} is, the deployment tells; here say the ARN, which has its region"
         raise CannotDeploy("the key policy", (problem,))
-    return json.dumps({key: key_policy(needed, key, options.account) for key in keys}, indent=2)
+    return json.dumps({key: key_policy(needed, key, options) for key in keys}, indent=2)
 
 
-def key_policy(needed: Deployment, key: str, account: str | None = None) -> Statement:
+def key_policy(needed: Deployment, key: str, options: DeployOptions) -> Statement:
     """Return what a deployment needs in the policy of a key.
 
-    ``account`` is the deployment's, where that is not the key's.
+    The ``account`` of the options is the deployment's, where that is not the key's.
     """
     _, partition, _, region, owner, _ = key.split(":", 5)
-    place = (partition, region, owner if account is None else account)
-    statements = [*_of_account(needed, key, place), *_of_services(needed, key, place)]
+    place = (partition, region, owner if options.account is None else options.account)
+    statements = [
+        *_of_functions(needed, key, place),
+        *_of_senders(needed, key, options, place),
+        *_of_who_deploys(needed, key, place),
+        *_of_services(needed, key, place),
+        *_of_alarms(key, options),
+    ]
     return {"Version": POLICY_VERSION, "Statement": statements}
 
 
-def keys_of(needed: Deployment) -> Sequence[str]:
+def keys_of(needed: Deployment, options: DeployOptions) -> Sequence[str]:
     """Return the keys that a deployment uses."""
-    return sorted({permission.name for permission in _on_keys(needed)})
+    alarms = options.alarm_topic.kms_key if options.alarm_topic is not None else None
+    return sorted({permission.name for permission in _on_keys(needed)} | ({alarms} if alarms is not None else set()))
 
 
-def _of_account(needed: Deployment, key: str, place: tuple[str, str, str]) -> Iterator[Statement]:
-    """Yield what the account's policies may allow its roles."""
-    root = f"arn:{place[0]}:iam::{place[2]}:root"
-    whole: dict[str, Any] = {"Effect": "Allow", "Principal": {"AWS": root}}
-    uses = [permission for permission in _on_keys(needed) if permission.name == key]
-    actions = sorted({action for permission in uses for action in permission.actions} | {*SENDS})
-    services = sorted({service for permission in uses for service in permission.via} | {"sqs"})
-    yield _named("Functions", whole, actions, {"StringEquals": only_through(key, services)})
-    if needed.kms_key != key:
-        return
-    grants = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
-    making = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
-    making_through = [*_MADE_THROUGH, *(["scheduler"] if needed.schedules else [])]
-    yield _named("WhoDeploys", whole, making, {"StringEquals": {"kms:ViaService": through(key, making_through)}})
-    yield _named("WhoDeploysGrants", whole, ["kms:CreateGrant"], grants)
-    if needed.has_scheduler:
+_Place = tuple[str, str, str]
+"""The partition, region and account of the deployment."""
+
+
+def _account(place: _Place) -> dict[str, Any]:
+    """Return the principal that stands for what the account's own policies allow."""
+    return {"Effect": "Allow", "Principal": {"AWS": f"arn:{place[0]}:iam::{place[2]}:root"}}
+
+
+def _of_functions(needed: Deployment, key: str, place: _Place) -> Iterator[Statement]:
+    """Yield what the account's policies may allow the roles of functions, through each service as much as it takes."""
+    used = [(key, via, each.actions) for each in _on_keys(needed) if each.name == key for via in each.via]
+    for permission in grouped(used):
+        name = "Functions" + "".join(service.title() for service in permission.via)
+        yield _named(name, _account(place), permission.actions, {"StringEquals": only_through(key, permission.via)})
+
+
+def _of_senders(needed: Deployment, key: str, options: DeployOptions, place: _Place) -> Iterator[Statement]:
+    """Yield what other senders to queues under the key may do."""
+    through_sqs = {"StringEquals": only_through(key, ["sqs"])}
+    made = [queue for queue in needed.queues if queue.kms_key == key and queue.made]
+    if queues := [queue_arn(needed, queue.name).filled(*place) for queue in made if _takes(queue, needed, options)]:
+        yield _named("Senders", _account(place), SENDS, {**through_sqs, "ArnEquals": {OF_QUEUE: queues}})
+    elsewhere: dict[str, dict[str, list[str]]] = {}
+    for queue in made:
+        for account, roles in senders_elsewhere(queue, options).items():
+            elsewhere.setdefault(account, {})[queue_arn(needed, queue.name).filled(*place)] = [*roles]
+    for account, by_queue in elsewhere.items():
+        roles = list(dict.fromkeys(role for each in by_queue.values() for role in each))
+        condition = {**through_sqs, "ArnEquals": {"aws:PrincipalArn": roles, OF_QUEUE: [*by_queue]}}
+        whose = {"Effect": "Allow", "Principal": {"AWS": account}}
+        yield _named(f"SendersOf{account.split(':')[4]}", whose, SENDS, condition)
+
+
+def _takes(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> bool:
+    """Answer whether anybody else of the account sends to a queue, beside functions."""
+    if queue in needed.schedule_targets() or queue.name in needed.undelivered_by_scheduler:
+        return True
+    return not is_closed(queue, options) or bool(given_senders(queue, options))
+
+
+def _of_who_deploys(needed: Deployment, key: str, place: _Place) -> Iterator[Statement]:
+    """Yield the statements for a deployment itself, and for the scheduler."""
+    if making := [*_made_under(needed, key)]:
+        actions = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
+        yield _named("WhoDeploys", _account(place), actions, {"StringEquals": only_through(key, making)})
+    if {"dynamodb", "lambda"} & {*making}:
+        grants = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+        yield _named("WhoDeploysGrants", _account(place), ["kms:CreateGrant"], grants)
+    if needed.kms_key == key and needed.has_scheduler:
         schedules = Arn("scheduler", f"schedule/{needed.scheduler_group}/*").filled(*place)
-        yield _named("SchedulesAreSent", whole, [*READS], {"ArnLike": {OF_SCHEDULE: schedules}})
+        yield _named("SchedulesAreSent", _account(place), [*READS], {"ArnLike": {OF_SCHEDULE: schedules}})
 
 
-def _of_services(needed: Deployment, key: str, place: tuple[str, str, str]) -> Iterator[Statement]:
+def _made_under(needed: Deployment, key: str) -> Iterator[str]:
+    """Yield the services in which the template makes something under the key."""
+    is_its = needed.kms_key == key
+    made = {
+        "dynamodb": any(table.kms_key == key and not table.existing for table in needed.tables),
+        "lambda": is_its and bool(needed.functions),
+        "secretsmanager": is_its and needed.signing_secret is not None,
+        "sns": any(topic.kms_key == key and not topic.existing for topic in needed.topics),
+        "sqs": any(queue.kms_key == key and queue.made for queue in needed.queues),
+        "scheduler": is_its and bool(needed.schedules),
+    }
+    return (service for service, is_made in made.items() if is_made)
+
+
+def _of_services(needed: Deployment, key: str, place: _Place) -> Iterator[Statement]:
     """Yield the statements for services that act in their own name."""
     if needed.kms_key == key and needed.functions:
         names = [function.name for function in needed.functions]
@@ -87,15 +151,21 @@ def _of_services(needed: Deployment, key: str, place: tuple[str, str, str]) -> I
         fed = dict.fromkeys(each for queue in needed.queues for each in feeds(queue))
         under_key = [each for each in fed if needed.queue(each).kms_key == key]
         if queues := [queue_arn(needed, each).filled(*place) for each in under_key]:
-            condition = {"ArnEquals": {"kms:EncryptionContext:aws:sqs:arn": queues}}
-            yield _named(name, _service(service), SENDS, condition)
+            yield _named(name, _service(service), SENDS, {"ArnEquals": {OF_QUEUE: queues}})
     yield from _of_topics(needed, key)
+
+
+def _of_alarms(key: str, options: DeployOptions) -> Iterator[Statement]:
+    """Yield the statement for what CloudWatch publishes to the topic of the alarms."""
+    topic = options.alarm_topic
+    if topic is not None and topic.kms_key == key:
+        yield _named("AlarmsAreSent", _service(ALARMS), SENDS, {"ArnEquals": {OF_TOPIC: [topic.arn]}})
 
 
 def _of_topics(needed: Deployment, key: str) -> Iterator[Statement]:
     """Yield the statement for what buckets publish to topics under a key."""
     if topics := [topic.arn for topic in needed.topics if topic.buckets and topic.kms_key == key]:
-        condition = {"ArnEquals": {"kms:EncryptionContext:aws:sns:topicArn": topics}}
+        condition = {"ArnEquals": {OF_TOPIC: topics}}
         yield _named("NoticesToTopics", _service(S3), SENDS, condition)
 
 

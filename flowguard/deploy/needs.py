@@ -322,6 +322,8 @@ class Deployment:
     notes: tuple[str, ...] = ()
     unknown: tuple[SourcePlace, ...] = ()
     at_aws: Names = AS_IN_CODE
+    account: str | None = None
+    """The account that is deployed to, where the options name it."""
 
     @property
     def tags(self) -> list[str]:

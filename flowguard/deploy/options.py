@@ -48,6 +48,7 @@ from flowguard.text.setting_problems import (
     SECURE_LINKS,
     SECURITY_GROUP,
     SERVER,
+    STANDARD_TOPIC,
     STORED_SECRET,
     STREAM,
     SUBNET,
@@ -270,13 +271,22 @@ class VpcOptions(Frozen):
     security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = Field(min_length=1)
 
 
+class AlarmTopicOptions(Frozen):
+    """The topic that gets the alarms. It is there already."""
+
+    arn: str = Field(pattern=STANDARD_TOPIC)
+    """Its ARN, for which the template has a parameter. This is the default of that."""
+    kms_key: KeyArn | None = None
+    """The ARN of the customer's key that encrypts it, whose policy has to let CloudWatch publish."""
+
+
 class DeployOptions(Frozen):
     """All options of a deployment. Functions are named by their handlers, other resources by their names at AWS."""
 
     runtime: str = Field("python3.13", pattern=RUNTIME)
     architecture: str = Field("arm64", pattern=ARCHITECTURE)
     log_retention: int = 30
-    """Days for which logs are kept."""
+    """Days for which logs are kept. Where they are said, a log is kept so long without its function too."""
     oldest_message: int = Field(900, ge=1)
     """Seconds after which the age of the oldest message of a queue is an alarm."""
     reply_to: tuple[str, ...] = ()
@@ -304,6 +314,7 @@ class DeployOptions(Frozen):
     tracing: bool = False
     """Whether Lambda sends traces of the functions to X-Ray."""
     vpc: VpcOptions | None = None
+    alarm_topic: AlarmTopicOptions | None = None
     settings: SettingsOptions = SettingsOptions()
     defaults: FunctionOptions = FunctionOptions()
     functions: dict[str, FunctionOptions] = {}
@@ -322,6 +333,16 @@ class DeployOptions(Frozen):
         if len({key.lower() for key in tags}) < len(tags):
             raise ValueError("has keys that differ in capital letters alone, which IAM takes for one on a role")
         return tags
+
+    @property
+    def alarms_to(self) -> str:
+        """Return the ARN of the topic that gets the alarms. It is empty where the options name none."""
+        return "" if self.alarm_topic is None else self.alarm_topic.arn
+
+    @property
+    def keeps_logs(self) -> bool:
+        """Answer whether logs stay when their function, or the whole deployment, is taken away."""
+        return "log_retention" in self.model_fields_set
 
     @property
     def log_level(self) -> str:

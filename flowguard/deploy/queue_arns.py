@@ -39,7 +39,7 @@ def arn_of(queue: Queue) -> str | None:
         return queue.name
     if (url := _URL.fullmatch(queue.name)) is None or (region := _region_of(url[1])) is None:
         return None
-    return f"arn:{_partition_of(region)}:sqs:{region}:{url[2]}:{url[3]}"
+    return f"arn:{partition_of(region)}:sqs:{region}:{url[2]}:{url[3]}"
 
 
 def account_of(arn: str | None) -> str | None:
@@ -54,5 +54,6 @@ def _region_of(host: str) -> str | None:
     return next((match[1] for match in matches if match is not None), None)
 
 
-def _partition_of(region: str) -> str:
+def partition_of(region: str) -> str:
+    """Return the partition of AWS that a region is in."""
     return next((name for begin, name in _PARTITIONS.items() if region.startswith(f"{begin}-")), "aws")

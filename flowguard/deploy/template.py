@@ -9,6 +9,7 @@ from typing import Any, Final
 from flowguard.aws.indexed_runs import INDEX_KEY
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
 from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, role_arn, rule_arn, statements_of, stream_arn
+from flowguard.deploy.closed_queues import SENDING, given_senders, is_closed, senders_elsewhere
 from flowguard.deploy.key_uses import READS, SENDS, only_through
 from flowguard.deploy.logical_ids import LogicalIds
 from flowguard.deploy.needs import (
@@ -146,7 +147,7 @@ class Template(ABC):
                 for name in dict.fromkeys((queue.name, *kept_in)):
                     allowed.setdefault(name, []).append((service, source))
         for queue in self.needed.queues:
-            if is_closed(queue, self.options):
+            if is_closed(queue, self.options) or senders_elsewhere(queue, self.options):
                 allowed.setdefault(queue.name, [])
         self._policies = {name for name in allowed if self.needed.queue(name).made}
         for name in sorted(self._policies):
@@ -173,8 +174,7 @@ class Template(ABC):
         roles = [self._role_arn(function) for function in self.needed.senders(queue.name)]
         if queue in self.needed.schedule_targets() or queue.name in self.needed.undelivered_by_scheduler:
             roles.append(self.scheduler_role_arn())
-        given = dict.fromkeys(map(role_arn, (*queue.senders, *operators_of(queue, self.options))))
-        return [*roles, *map(self.arn, given)]
+        return [*roles, *map(self.arn, dict.fromkeys(map(role_arn, given_senders(queue, self.options))))]
 
     def _role_arn(self, function: FunctionNeed) -> Any:
         return self.function_role_reference(function) if function.role is None else self.arn(role_arn(function.role))
@@ -211,9 +211,20 @@ class Template(ABC):
             }
             for service, source in sources
         ]
+        statements += [self._roles_elsewhere(queue, *given) for given in senders_elsewhere(queue, self.options).items()]
         if is_closed(queue, self.options):
             statements.append(self._only_senders(queue, sources))
         self.add_queue_policy(queue, {"Version": POLICY_VERSION, "Statement": statements})
+
+    def _roles_elsewhere(self, queue: QueueNeed, account: str, roles: Sequence[str]) -> Json:
+        """Return the statement that lets roles of another account send. Policies there have to allow it to them too."""
+        return {
+            "Effect": "Allow",
+            "Principal": {"AWS": account},
+            "Action": [*SENDING],
+            "Resource": self.queue_arn(queue.name),
+            "Condition": {"ArnEquals": {"aws:PrincipalArn": [*map(self.text, roles)]}},
+        }
 
     def _owned(self, service: str) -> Json:
         """Return the condition that a bucket is still of this account: its ARN names none."""
@@ -400,21 +411,6 @@ class Template(ABC):
     def text(self, text: str) -> str:
         """Return a text that the language takes as it is."""
         ...
-
-
-def is_closed(queue: QueueNeed, options: DeployOptions) -> bool:
-    """Answer whether only named roles may send to a queue.
-
-    Those who redrive letters send to inboxes and to queues of killed records: these wait for the options to name them.
-    """
-    if queue.role in (Role.ANSWERS, Role.DEAD_LETTERS) or queue.senders:
-        return True
-    return bool(options.operators) and (queue.role is Role.KILLED or queue.hops_only)
-
-
-def operators_of(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
-    """Return the operators' roles that may send to a closed queue. Nobody redrives into the dead letters."""
-    return () if queue.role is Role.DEAD_LETTERS else options.operators
 
 
 def _but(roles: Sequence[Any], *, moved: bool) -> Json:

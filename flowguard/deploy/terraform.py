@@ -139,7 +139,7 @@ class _Terraform(Template):
         super().__init__(needed, options)
         self.resources: dict[str, dict[str, Json]] = {}
         self.outputs: dict[str, Json] = {}
-        self.data: dict[str, Json] = {}
+        self.ephemeral: dict[str, Json] = {}
         for part in (*_LISTED, _ROLE_OUTPUT):
             self.ids.snake("output", part)  # no function's URL gets the name
 
@@ -153,7 +153,7 @@ class _Terraform(Template):
                 **(_CODE if self.needed.functions else {}),
                 "alarm_topic": {
                     "type": "string",
-                    "default": "",
+                    "default": self.options.alarms_to,
                     "description": "The ARN of the topic that gets the alarms; none if empty.",
                 },
             },
@@ -161,8 +161,8 @@ class _Terraform(Template):
                 "aws_caller_identity": {"current": {}},
                 "aws_partition": {"current": {}},
                 "aws_region": {"current": {}},
-                **self.data,
             },
+            **({"ephemeral": self.ephemeral} if self.ephemeral else {}),
             "resource": self.resources,
             **({"output": self.outputs} if self.outputs else {}),
         }
@@ -266,7 +266,11 @@ class _Terraform(Template):
         self._add("aws_sqs_queue_policy", queue.name, {"queue_url": url, "policy": json.dumps(policy)})
 
     def add_secret(self, name: str) -> None:
-        """Add a secret. Its text is generated once: what the data source says at a later plan is not written."""
+        """Add a secret. Its text is generated and written once, and kept in no plan and no state.
+
+        What is generated at a later plan is not written, for the version of what was is the same. A Terraform before
+        1.11 refuses such arguments. No ``required_version`` says it: checkov cannot read that in JSON.
+        """
         about = "The keys of flowguard's signatures: a secret alone, or id:secret,id:secret with the newest first."
         secret = self._add(
             "aws_secretsmanager_secret",
@@ -281,15 +285,15 @@ class _Terraform(Template):
         )
         key = self.ids.snake("aws_secretsmanager_random_password", name)
         generated = {key: {"password_length": 64, "exclude_punctuation": True}}
-        self.data["aws_secretsmanager_random_password"] = generated
-        text = f"${{data.aws_secretsmanager_random_password.{key}.random_password}}"
+        self.ephemeral["aws_secretsmanager_random_password"] = generated
+        text = f"${{ephemeral.aws_secretsmanager_random_password.{key}.random_password}}"
         self._add(
             "aws_secretsmanager_secret_version",
             name,
             {
                 "secret_id": f"${{{secret}.id}}",
-                "secret_string": text,
-                "lifecycle": {"ignore_changes": ["secret_string"]},
+                "secret_string_wo": text,
+                "secret_string_wo_version": 1,
             },
         )
 
@@ -352,6 +356,7 @@ class _Terraform(Template):
             {
                 "name": f"/aws/lambda/{function.name}",
                 "retention_in_days": self.options.log_retention,
+                **({"skip_destroy": True} if self.options.keeps_logs else {}),
                 **self._key("kms_key_id"),
                 "tags": self.tagged(function.owner),
             },

@@ -233,7 +233,7 @@ def outside_environment(deployment: Deployment, environment: Mapping[str, str]) 
     variables = {name: value for need in deployment.functions for name, value in need.environment}
     variables |= {name: value for name, value in environment.items() if name.startswith("FLOWGUARD_")}
     table = {"FLOWGUARD_TABLE": table} if (table := variables.get("FLOWGUARD_TABLE", _TABLE)) != _TABLE else {}
-    names = {NAMES: variables[NAMES]} if NAMES in variables else {}
+    names = {} if deployment.at_aws.are_those_of_the_code else {NAMES: str(deployment.at_aws)}
     return {**table, **names, **_keys(variables)}
 
 

@@ -136,6 +136,11 @@ class Names(NamedTuple):
         return hash(str(self))
 
 
+def rule_of(text: str) -> str:
+    """Return the rule in a text of names. An empty text has the rule that changes none."""
+    return text.partition(",")[0].strip() or "*"
+
+
 def is_exact(name: str) -> bool:
     """Answer whether a queue or function is given by its ARN or URL."""
     return name.startswith("arn:") or "://" in name

@@ -211,7 +211,7 @@ def kills_before(item: RunItem | None, message: Message, owner: Owner | None = N
 
 def has_failed(item: RunItem) -> bool:
     """Answer whether the item notes that its last attempt has failed. One that waits for a place has not."""
-    return item.back_off is not None and item.back_off.look is None
+    return item.back_off is not None and item.back_off.has_failed
 
 
 def needs_lease(claim: Claim) -> bool:

@@ -49,7 +49,6 @@ LATER_HOP: Final = Writer("claim of a hop that follows no wait")
 RESUMED_HOP: Final = Writer("claim of a hop that follows a wait")
 COMMIT: Final = Writer("commit")
 RELEASE: Final = Writer("release")
-BACK_OFF: Final = Writer("note of a back-off")
 KILLS: Final = Writer("note of killed workers")
 MEMORY: Final = Writer("memory of a hop")
 ANSWER: Final = Writer("answer")
@@ -247,7 +246,7 @@ FIELDS: Final = (
         frozenset({CALLERS_FIRST_HOP}),
         origin="reset of a cache",
     ),
-    Field("back_off", BackOff, "Why the hop rests, and until when", frozenset({BACK_OFF, RELEASE}), CLAIMS),
+    Field("back_off", BackOff, "Why the hop rests, and until when", frozenset({RELEASE}), CLAIMS),
     Field("burst", Burst, "Until when the run is put off for newer requests", frozenset({RELEASE}), _COMMIT),
     Field("kills", Kind.COUNT, "How many workers of the attempt were killed", frozenset({RELEASE, KILLS}), CLAIMS),
     Field(
@@ -296,7 +295,9 @@ FIELDS: Final = (
     ),
     Field("reset_by", Kind.TEXT, "The reset that came last", frozenset({RESET})),
     Field("first_message", Kind.LONG, "The message that a reset sends again", _COMMIT, _COMMIT),
-    Field("history", Kind.HISTORY, "What has happened lately", frozenset({COMMIT, RELEASE}), _COMMIT),
+    Field(
+        "history", Kind.HISTORY, "What has happened lately", frozenset({COMMIT, RELEASE}), frozenset({COMMIT, RELEASE})
+    ),
     Field(
         "full_history",
         Kind.MARK,

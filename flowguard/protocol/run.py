@@ -65,6 +65,11 @@ class BackOff(NamedTuple):
     until: int
     look: int | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        """Answer whether the attempt has failed. Who waits for a place has not begun."""
+        return self.look is None
+
 
 class Burst(NamedTuple):
     """Requests of one object that come in quick succession. The run of the last one begins when none has come for long.

@@ -27,6 +27,7 @@ from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, LATEST_TIME, PLACE, REQUEST_ID, REQUESTED_AT, SEALED, ErrorNote
 from flowguard.wire.sealed_end import SealedEnd
 from flowguard.wire.signing import Signer
+from flowguard.wire.tenant import TENANT, read_tenant
 
 ANSWER: Final = "answer"
 """The key of the address that an answer is for."""
@@ -62,16 +63,20 @@ class ArrivedAnswer(NamedTuple):
 
 
 class ArrivedDeadline(NamedTuple):
-    """The message of a wait's deadline, with its times in ms. The item has the last word."""
+    """The message of a wait's deadline, with its times in ms. The item has the last word.
+
+    ``tenant`` is the waiting run's. One of the first form, whose signature covers no tenant, says nothing of it.
+    """
 
     address: AnswerAddress
     moment: int = 0
     since: int = 0
+    tenant: str | None = None
 
     @property
     def statement(self) -> str:
         """Return what its signature covers."""
-        return self.address.statement
+        return deadline_statement(self.address, self.tenant)
 
 
 class GroupOrder(NamedTuple):
@@ -120,6 +125,11 @@ def answer_statement(address: AnswerAddress, use: Use | None) -> str:
     address. It cannot say by that what a kept answer is used for.
     """
     return address.statement if use is None else json.dumps([address.statement, *use], separators=(",", ":"))
+
+
+def deadline_statement(address: AnswerAddress, tenant: str | None) -> str:
+    """Return what the signature of a deadline covers: its address, and the tenant where it names one."""
+    return address.statement if tenant is None else json.dumps([address.statement, tenant], separators=(",", ":"))
 
 
 def failed_answer(kind: str, text: str) -> GivenAnswer:
@@ -197,7 +207,8 @@ def _read_answer(data: Mapping[str, Any], envelope: Envelope) -> ArrivedAnswer:
 
 
 def _read_deadline(data: Mapping[str, Any], envelope: Envelope) -> ArrivedDeadline:
-    return ArrivedDeadline(_named(data[DEADLINE], DEADLINE), _moment(envelope.message), _sent_at(envelope))
+    address, moment = _named(data[DEADLINE], DEADLINE), _moment(envelope.message)
+    return ArrivedDeadline(address, moment, _sent_at(envelope), read_tenant(data[DEADLINE].get(TENANT)))
 
 
 _READERS: Final[Mapping[str, Callable[[Mapping[str, Any], Envelope], RunOrder]]] = {

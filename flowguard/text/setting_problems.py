@@ -42,6 +42,7 @@ ANY_QUEUE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1
 BUCKET: Final = "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 ANY_TABLE: Final = "^(arn:[a-z0-9-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/)?[A-Za-z0-9_.-]{3,255}$"
 ANY_TOPIC: Final = r"^(arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,256}(\.fifo)?$"
+STANDARD_TOPIC: Final = "^arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$"
 STREAM: Final = (
     "^arn:[a-z0-9-]+:(kinesis:[a-z0-9-]+:[0-9]{12}:stream/[A-Za-z0-9_.-]{1,128}(/consumer/[A-Za-z0-9_.-]{1,128}:[0-9]+)?"
     "|dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+"
@@ -81,6 +82,7 @@ PATTERNS: Final = {
     BUCKET: "is no name of a bucket",
     ANY_TABLE: "is no name or ARN of a table",
     ANY_TOPIC: "is no name or ARN of a topic",
+    STANDARD_TOPIC: "is no ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:on-call",
     STREAM: "is no ARN of a stream, arn:aws:kinesis:…:stream/orders or arn:aws:dynamodb:…:table/stock/stream/2026-…, "
     "nor of a cluster of MSK, arn:aws:kafka:…:cluster/bank/751d2973-…",
     SERVER: "is no server of Kafka with its port, such as kafka-1.example.com:9096",

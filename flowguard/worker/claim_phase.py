@@ -131,7 +131,7 @@ def release(services: Services, claim: Claim) -> None:
     """Say in the item that nobody is at work any more. A hop that was only read has no lease."""
     if claim.unwritten is None:
         with suppress(Exception):  # what has failed before is what to report
-            services.store.release(claim, services.clock.now(), failed=False)
+            services.store.release(claim, services.clock.now())
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:

@@ -39,7 +39,7 @@ from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 
 NOTED_FROM = timedelta(minutes=1)
-"""How long a failed attempt's hop must rest for its item to say so."""
+"""How long a failed attempt's hop must rest for its item to say so, also where its lease lasts longer."""
 
 
 class FailPhase:
@@ -98,7 +98,7 @@ class FailPhase:
 
         There is a lease: a record that no queue brings, or that comes for the third time, is claimed in any case.
         """
-        self._services.store.release(claim, self._services.clock.now(), failed=False)
+        self._services.store.release(claim, self._services.clock.now())
         return self._no_run.parked(arrival, denied, denied.tables)
 
     def _parked(self, arrival: Arrival, claim: Claim, error: FlowguardError, refused: Refused) -> Ending:
@@ -182,7 +182,7 @@ class FailPhase:
         if refusal is None:
             self._services.denials.ended(again)
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
-            self._note_back_off(arrival, claim, veiled(arrival.flow, note), delay)
+            self._release_for_rest(arrival, claim, veiled(arrival.flow, note), delay)
             return acked(arrival, Verdict.CLAIMED)
         refusal = Due(again, arrival.flow, arrival.message, arrival.envelope).judged(self._services, refusal)
         if refusal.final:
@@ -202,7 +202,7 @@ class FailPhase:
         That is at the end of a ``burst``, or at once. One that is not sent leaves its record, which goes on as well.
         """
         now, delay = self._services.clock.now(), 0
-        self._services.store.release(claim, now, failed=False, rest=burst)
+        self._services.store.release(claim, now, rest=burst)
         if burst is None:
             self._emitter.emit(EventType.CONTINUED, arrival, requests=requests)
             why = f"{requests} requests of its group are saved, and more are to be"
@@ -236,24 +236,30 @@ class FailPhase:
         self._tell(arrival, claim, note)
         now = self._services.clock.now()
         back_off = BackOff(veiled(arrival.flow, note), now + delay * 1000)
-        self._services.store.release(claim, now, failed=True, rest=back_off)
+        self._services.store.release(claim, now, rest=back_off)
         self._services.sender.postpone(arrival.envelope, delay)
         self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))
 
-    def _note_back_off(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> None:
-        """Note for those who look why the run rests. It costs a write, so a short rest is not noted.
+    def _release_for_rest(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> None:
+        """Count the attempt, and note why the hop rests, once the next attempt's message has gone.
 
-        Nothing depends on it: the next attempt's message has gone. Of a stage with limits the item counts the attempt
-        in any case: a look may be left over, which would begin it once more before the rest is over.
+        A copy of this attempt's message is turned away then, and begins no second chain of retries. That costs a write,
+        so the lease keeps copies away from a short rest that is over before it::
+
+            claim ── fails ── retry sent ──────── retry ── lease over
+            claim ── fails ── retry sent, release ── copy: DUPLICATE ── retry
+
+        Of a stage with limits the item counts it in any case: a look may be left over, which would begin the attempt
+        once more before the rest is over. Nothing is lost where the write fails.
         """
         now = self._services.clock.now()
-        back_off = BackOff(note, now + delay * 1000)
-        with suppress(Exception):
-            if arrival.stage is not None and arrival.stage.limits:
-                self._services.store.release(claim, now, failed=True, rest=back_off)
-            elif delay >= NOTED_FROM.total_seconds() and claim.unwritten is None:
-                self._services.store.back_off(claim, back_off)
+        until = now + delay * 1000
+        is_short = delay < NOTED_FROM.total_seconds() and until <= claim.item.lease_until
+        is_short = is_short and not (arrival.stage is not None and arrival.stage.limits)
+        if claim.unwritten is None and not is_short:
+            with suppress(Exception):
+                self._services.store.release(claim, now, rest=BackOff(note, until))
 
     def _tell(self, arrival: Arrival, claim: Claim, note: ErrorNote) -> None:
         """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""

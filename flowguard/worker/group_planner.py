@@ -43,7 +43,6 @@ from flowguard.protocol.groups import (
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.run_orders import order_attributes
-from flowguard.protocol.waiting import DEADLINE
 from flowguard.stage import AnyStage
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_address import AnswerAddress
@@ -194,7 +193,7 @@ class GroupPlanner(NamedTuple):
         planner, m, deadline = self.planner, self.planner.message, self.planner.deadline(outcome)
         first = planner.address(Member(0, 0).text, admits=True)
         sends = [
-            deadline_message(planner.flow, planner.address(DEADLINE), deadline, planner.moment, m),
+            deadline_message(planner.flow, planner.of_deadline(), deadline, planner.moment, m),
             group_message(planner.flow, first, m, planner.moment),
         ]
         rows: tuple[AwaitingRow, ...] = ()

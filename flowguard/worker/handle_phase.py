@@ -115,9 +115,10 @@ class HandlePhase:
         """Raise :class:`GoesOn` where the run is put off for newer requests of its object."""
         if (debounce := arrival.flow.debounce) is None:
             return
-        from flowguard.worker.put_off import burst_of  # most flows put nothing off
+        from flowguard.worker.put_off import burst_of, comes_back  # most flows put nothing off
 
-        if (burst := burst_of(debounce, arrival, claim, self._services.clock.now())) is not None:
+        burst = burst_of(debounce, arrival, claim, self._services.clock.now())
+        if burst is not None and comes_back(arrival, self._services.signer):
             raise GoesOn(burst=burst)
 
     def _places(self, arrival: Arrival, claim: Claim) -> TakesPlaces | None:

@@ -283,7 +283,7 @@ class HopPlaces:
 
     def _release(self, note: BackOff | None) -> None:
         with suppress(Exception):  # the lease ends by itself
-            self._services.store.release(self._own_claim, self._services.clock.now(), failed=False, rest=note)
+            self._services.store.release(self._own_claim, self._services.clock.now(), rest=note)
 
     def _note(self, full: _Full, delay: int) -> BackOff:
         """Return what the item says of the hop meanwhile. The number tells which look is the last."""

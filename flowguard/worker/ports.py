@@ -290,15 +290,12 @@ class Store(Protocol):
         """
         ...
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
-        """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
+    def release(self, claim: Claim, now: int, *, rest: BackOff | Burst | None = None) -> None:
+        """End the lease (``now``, ms) of a hop that is not committed. Another worker is not written over.
 
-        ``rest`` is noted: a back-off until the next claim, a burst until a commit. Another worker is not written over.
+        ``rest`` is noted: a back-off until the next claim, a burst until a commit. An attempt with a back-off has
+        failed, and is counted in the item.
         """
-        ...
-
-    def back_off(self, claim: Claim, back_off: BackOff) -> None:
-        """Note why a failed attempt's hop rests, and until when, unless another owns it. The next claim removes it."""
         ...
 
     def note_kills(self, claim: Claim) -> None:

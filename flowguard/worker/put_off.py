@@ -11,7 +11,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from flowguard.debounce import Debounce
+from flowguard.errors import TooLarge
 from flowguard.protocol.run import Burst, Claim, RunItem
+from flowguard.wire.signing import Signer
+from flowguard.worker.plan import retried
 from flowguard.worker.routing import Arrival
 
 _MS = timedelta(milliseconds=1)
@@ -36,6 +39,21 @@ def burst_of(debounce: Debounce, arrival: Arrival, claim: Claim, now: int) -> Bu
             since = min(since, burst.since)
             until = min(until, since + most)
     return Burst(since, until, message.requested_at) if now < until else None
+
+
+def comes_back(arrival: Arrival, signer: Signer) -> bool:
+    """Answer whether the record can be sent once more. One of a stream may be larger than any queue takes.
+
+    It begins at once: left where it is, it would keep its shard waiting.
+    """
+    if arrival.envelope.queue_arn is not None:
+        return True
+    (_, inbox), message = arrival.flow.entrance(), arrival.message
+    try:
+        retried(message, arrival.envelope, 0, signer, continued=0, inbox=inbox)
+    except TooLarge:
+        return False
+    return True
 
 
 def is_over(item: RunItem, burst: Burst, quiet_since: int) -> bool:

@@ -20,11 +20,10 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import PLACE, ErrorNote, Message
+from flowguard.wire.message import ErrorNote, Message
 from flowguard.wire.resumed_body import ResumedBody
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import signed_attributes
-from flowguard.wire.tenant import tenant_in
 from flowguard.worker.denials import other_releases_of
 from flowguard.worker.early_answers import TAKEN, address_of, user_of
 from flowguard.worker.emitter import Emitter
@@ -177,7 +176,7 @@ class Settler:
         goes_on, item = self._services.store.waits.look(deadline.address, look)
         if not goes_on or item is None or item.wait is None:
             return self.onward(flow, envelope, deadline.address, item)
-        message = message_at(deadline.address, item)._replace(tenant=tenant_in(envelope.attributes.get(PLACE)))
+        message = message_at(deadline.address, item)._replace(tenant=deadline.tenant)
         again = deadline_message(flow, deadline.address, item.wait.deadline, now, message, sent_at=item.wait.looked_at)
         return Arrival(envelope, flow, None, message), again
 

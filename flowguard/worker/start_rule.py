@@ -32,6 +32,9 @@ LONGEST_BODY: Final = 262_144 - 8_192
 LONGEST_KEY: Final = 255
 """In characters, of an ``Idempotency-Key``."""
 
+_LONGEST_LIST: Final = 8 * LONGEST_KEY
+"""In characters, of the header that has one: it may be there several times, with escapes."""
+
 _GATEWAY_WAITS: Final = timedelta(seconds=29)
 _TO_START: Final = timedelta(seconds=4)
 """What a function may need before it gets its first request, and to answer."""
@@ -189,10 +192,24 @@ def seen_by_user(request: HttpRequest, body: Any) -> StartRequest:
 
 
 def header_key(header: str | None) -> tuple[str, str] | None:
-    """Return the key of a header, without the quotes of a structured string. None where there is no header."""
+    """Return the key of a header, without the quotes of a structured string. None where there is no header.
+
+    A header that was sent twice is one text with a comma for the function: equal keys are one.
+    """
     if header is None:
         return None
-    text = header.strip()
+    if len(header) > _LONGEST_LIST:
+        raise EnvelopeError("the request", "Idempotency-Key", f"is longer than {LONGEST_KEY} characters")
+    parts = re.findall(r'(?:"(?:[^"\\]|\\.)*"|[^,])+', header)  # a comma in quotes parts nothing
+    first, *others = {_unquoted(part): None for part in parts or [""]}
+    if others:
+        problem = "has several values that differ; send one key, in quotes where it has a comma"
+        raise EnvelopeError("the request", "Idempotency-Key", problem)
+    return ("header", first)
+
+
+def _unquoted(part: str) -> str:
+    text = part.strip()
     if text[:1] == '"':
         if len(text) < 2 or text[-1] != '"':
             raise EnvelopeError("the request", "Idempotency-Key", "has a quote that is not closed")
@@ -203,7 +220,7 @@ def header_key(header: str | None) -> tuple[str, str] | None:
         raise EnvelopeError("the request", "Idempotency-Key", f"is longer than {LONGEST_KEY} characters")
     if not (text.isascii() and text.isprintable()):
         raise EnvelopeError("the request", "Idempotency-Key", "has a character that is not printable ASCII")
-    return ("header", text)
+    return text
 
 
 def _json(request: HttpRequest) -> tuple[str, Any]:

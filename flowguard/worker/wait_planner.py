@@ -14,7 +14,7 @@ from flowguard.names.ids import RequestId
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor, WaitForGroup
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
-from flowguard.protocol.run_orders import RESET, order_attributes
+from flowguard.protocol.run_orders import RESET, deadline_statement, order_attributes
 from flowguard.protocol.waiting import DEADLINE, Child, WaitPlan
 from flowguard.recorded.side_messages import Startable
 from flowguard.retry import LONGEST_SQS_DELAY
@@ -63,9 +63,8 @@ class WaitPlanner(NamedTuple):
         deadline = self.deadline(outcome)
         names = {name: self._id_of(name, awaited) for name, awaited in outcome.awaited.items()}
         addresses = {name: self.address(name, admits=admits_failed(stage, name)) for name in names}
-        whole = self.address(DEADLINE)
         asked = frozenset(name for name, awaited in outcome.awaited.items() if isinstance(awaited, AskFlow))
-        sends = [deadline_message(self.flow, whole, deadline, self.moment, self.message)]
+        sends = [deadline_message(self.flow, self.of_deadline(), deadline, self.moment, self.message)]
         looks = bool(first) and asked != names.keys()
         if looks:
             sends = [sends[0]._replace(delay=0)]
@@ -117,6 +116,11 @@ class WaitPlanner(NamedTuple):
         m = self.message
         address = AnswerAddress(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name, admits)
         return address._replace(signature=self.signer.sign(address.statement))
+
+    def of_deadline(self) -> AnswerAddress:
+        """Return the address of this hop's deadline, signed with the tenant where messages are."""
+        address = self.address(DEADLINE)
+        return address._replace(signature=self.signer.sign(deadline_statement(address, self.message.tenant)))
 
     def problems(
         self, outcome: WaitFor | WaitForGroup, targets: Mapping[str | None, str], payload_problems: PayloadProblems
@@ -242,11 +246,12 @@ def deadline_message(
 
     SQS delays a message by at most 15 minutes, so a long wait takes several, one after the other. A flow with
     ``long_delays`` has one, by EventBridge Scheduler. ``sent_at`` is what the item says of when this one is sent, by
-    which tells it from the copies of an earlier one.
+    which tells it from the copies of an earlier one. The signature of ``wait`` covers the tenant of the ``message``.
     """
     left = max(0, -((now - deadline) // 1000))
     message_id = id_of(IdKind.DEADLINE, message)
-    place = {DEADLINE: wait._replace(name=DEADLINE).as_json(), **of_tenant(message.tenant)}
+    tenant = of_tenant(message.tenant)
+    place = {DEADLINE: {**wait._replace(name=DEADLINE).as_json(), **tenant}, **tenant}
     attributes = order_attributes(message_id, now if sent_at is None else sent_at, place)
     body = json.dumps({DEADLINE: deadline})
     delay = left if flow.long_delays else min(left, int(LONGEST_SQS_DELAY.total_seconds()))

@@ -66,6 +66,7 @@ def flow(ask: Callable[[Step], Any]) -> type[Flow]:
 PARTY = {MODEL: {"text": "done"}}
 
 
+@pytest.mark.slow("explores an agent")
 @pytest.mark.parametrize(
     ("ask", "schedule", "expected"),
     [

@@ -22,7 +22,7 @@ from tests.aws.transport.clients import LeanClients, session
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-MOTO: Final = pytest.param("moto", marks=pytest.mark.proof("once more on moto, which is slow"))
+MOTO: Final = pytest.param("moto", marks=pytest.mark.long("once more on moto, which is slow"))
 IN_PROCESS = (MOTO, "memory")
 LEAN: Final = "dynamodb-local, lean"
 """The real engine, asked by flowguard's own client instead of botocore's."""

@@ -13,7 +13,7 @@ from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import LONGEST_LEASE, ClaimRequest
+from flowguard.protocol.run import LONGEST_LEASE, BackOff, ClaimRequest
 from flowguard.protocol.waiting import Late, WaitPlan
 from flowguard.wire.message import ErrorNote, Message
 
@@ -36,6 +36,8 @@ STATES = {
 }
 ATTEMPTS = ((0, 0), (0, 1), (1, 0))
 STORED = (500, "request-m")
+REST = BackOff(ErrorNote("Retry", "later", NOW), NOW + 9)
+"""Of an attempt that has failed."""
 ENDED_AT = 501
 OTHERS = {
     "older": (499, "request-z"),

@@ -114,3 +114,34 @@ def test_a_record_that_is_not_handed_back_is_seen_at_its_queues_own_pace(unload:
         with intercept(no_call):
             sender(at).hand_back([(envelope, 5)])
             sender(at).postpone(envelope, 5)
+
+
+def test_who_lets_records_be_seen_again_names_no_error_where_nothing_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To name one loads them all, in a start that may need none."""
+    with scene() as at:
+        read = normalize([record(at.message())])[0]
+        assert isinstance(read, Envelope)
+        monkeypatch.setattr(botocore_errors, "__getattr__", lambda name: pytest.fail(f"{name} is named"))
+
+        def taken(call: ApiCall, proceed: Proceed) -> Response:
+            return {"QueueUrl": "https://sqs", "Successful": [], "Failed": []}
+
+        with intercept(taken):
+            sender(at).postpone(read, 30)
+            sender(at).hand_back([(read, 30)])
+
+
+def test_another_error_at_a_call_that_shows_records_again_is_raised() -> None:
+    def breaks(call: ApiCall, proceed: Proceed) -> Response:
+        raise ValueError("a mistake of flowguard's")
+
+    with scene() as at:
+        [read] = normalize({"Records": [record(at.message())]})
+        assert isinstance(read, Envelope)
+        with intercept(breaks):
+            with pytest.raises(ValueError, match="a mistake"):
+                sender(at).postpone(read, 30)
+            with pytest.raises(ValueError, match="a mistake"):
+                sender(at).hand_back([(read, 30)])

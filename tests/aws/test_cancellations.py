@@ -118,6 +118,7 @@ def can_become(name: str, then: str) -> bool:
     return is_claimed or not was["done"]["BOOL"] or name == then or (name == WAITS_FOR_MORE and "it waits" in then)
 
 
+@pytest.mark.slow("goes on meanwhile in every way")
 @pytest.mark.parametrize("then", [name for name in FOUND if name != "nothing"])
 def test_a_run_that_goes_on_meanwhile_is_judged_as_it_is_then(then: str, clients: Clients) -> None:
     meet(clients, FOUND[then])

@@ -54,6 +54,7 @@ def decided(meeting: Meeting) -> Verdict:
     return decide(read_item(meeting.item) if meeting.item else None, meeting.request)
 
 
+@pytest.mark.slow("asks an engine about every small state")
 @pytest.mark.parametrize("clients", EVERY_STATE, indirect=True)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_database_and_the_decision_agree_in_every_small_state(clients: Clients, kind: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from flowguard.aws import history_room
 from flowguard.aws.clients import Clients
+from flowguard.aws.commit_call import release_call
 from flowguard.aws.history_rows import read_rows
 from flowguard.aws.items import ASKER, number, record_item, run_key
 from flowguard.aws.services import aws_store
@@ -32,6 +33,7 @@ from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.wire.message import ErrorNote, Message
 from tests.aws.engines import on_dynamodb_local, on_memory
+from tests.aws.states import REST
 from tests.proofs.bench.wrus import item_size
 
 NOISE = "".join(random.Random(7).choices(printable[:94], k=4_000))
@@ -74,7 +76,7 @@ def play(store: DynamoDBStore, object_id: str, state: int, body: int) -> None:
     run, text = Run(store, object_id), NOISE[:state]
     run.commit(run.claim("price-order", 1), Status.RUNNING, text, NOISE[:body])
     second = run.claim("reserve-goods", 2)
-    run.store.release(second, run.now + 11, failed=True)
+    run.store.release(second, run.now + 11, rest=REST)
     run.now += 20_000
     run.commit(run.claim("reserve-goods", 2, retry=1), Status.RUNNING, text, NOISE[:body])
     run.commit(run.claim("close-order", 3), Status.COMPLETED, text, result="r" * 20)
@@ -166,6 +168,7 @@ def compared(
     return kept, [int(max(one)) for one in bare]
 
 
+@pytest.mark.slow("writes a run of every size")
 def test_no_write_of_a_run_costs_more_with_its_history_at_any_size(no_room: Callable[[], None]) -> None:
     with on_memory() as clients:
         kept, dearest = compared(clients, Sizes, no_room, 79)
@@ -287,7 +290,7 @@ def test_a_retry_counts_the_room_that_the_claimed_item_has(more: str, counted: l
     with on_memory() as clients:
         run, claim = after_a_hop(clients, **MORE[more])
         counted.clear()
-        run.store.release(claim, run.now, failed=True)
+        run.store.release(claim, run.now, rest=REST)
         assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
 
 
@@ -322,7 +325,7 @@ def test_a_retry_of_a_first_hop_counts_the_text_that_has_claimed_it(counted: lis
     with on_memory() as clients:
         run = Run(aws_store(Settings(), clients), "o-1")
         claim = run.claim("price-order", 1)
-        run.store.release(claim, run.now, failed=True)
+        run.store.release(claim, run.now, rest=REST)
         assert 0 <= left_below(clients, run) - counted[-1] <= history_room.UNSURE
 
 
@@ -330,7 +333,7 @@ def test_a_retry_of_a_hop_that_has_waited_does_not_let_the_history_grow() -> Non
     with on_memory() as clients:
         run, claim = after_a_hop(clients)
         waited = claim._replace(item=claim.item._replace(wait=NewWait(PLAN, 1, AT + 999_983).begun()))
-        run.store.release(waited, run.now + 5, failed=True)
+        run.store.release(waited, run.now + 5, rest=REST)
         assert len(read_history(history(clients, run.object_id))) == 1
 
 
@@ -379,7 +382,7 @@ def test_however_much_room_there_is_the_history_is_no_longer_than_it_may_be() ->
             run.commit(run.claim("s" * 40, hop), Status.RUNNING, NOISE[:1_100], "b")
             assert len(history(clients, run.object_id).encode()) <= LONGEST
         for retry in range(8):
-            run.store.release(run.claim("s" * 40, 9, retry=retry), run.now + 1, failed=True)
+            run.store.release(run.claim("s" * 40, 9, retry=retry), run.now + 1, rest=REST)
         found = history(clients, run.object_id)
         assert LONGEST // 2 < len(found.encode()) <= LONGEST
         assert {one.how for one in read_history(found)} == {How.RETRIED}
@@ -431,14 +434,14 @@ def test_a_retry_of_an_item_with_an_outbox_does_not_let_the_history_grow(outbox:
         if outbox:
             run.commit(run.claim("price-order", 1), Status.COMPLETED, "{}", "b")
         claim = run.claim("price-order", 1, run=2)
-        run.store.release(claim, run.now + 5, failed=True)
+        run.store.release(claim, run.now + 5, rest=REST)
         assert [one.how for one in read_history(history(clients, run.object_id))] == [How.RETRIED]
 
 
 def test_a_release_of_what_was_not_begun_tells_nothing() -> None:
     with on_memory() as clients:
         run = Run(aws_store(Settings(), clients), "o-1")
-        run.store.release(run.claim("price-order", 1), run.now, failed=False)
+        run.store.release(run.claim("price-order", 1), run.now)
         assert history(clients, run.object_id) == ""
 
 
@@ -516,3 +519,18 @@ def test_what_is_noted_of_a_rest_takes_its_room_from_the_history() -> None:
 
     assert [room(state, back_off) for state in (1, 200, 400)] == [room(state + noted, None) for state in (1, 200, 400)]
     assert room(400, back_off) != room(400, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "rest", "is_removed"),
+    [("old", REST, True), ("", REST, False), ("old", None, False)],
+    ids=["no room", "none before", "no failed attempt"],
+)
+def test_a_release_removes_a_history_that_has_no_room_beside_the_rest(
+    before: str, rest: BackOff | None, is_removed: bool
+) -> None:
+    with on_memory() as clients:
+        claim = Run(aws_store(Settings(), clients), "rests").claim("first", 1)
+        claim = claim._replace(item=claim.item._replace(history=before))
+        call = release_call("flowguard", claim, AT, rest=rest)
+    assert ("REMOVE history" in call["UpdateExpression"]) is is_removed

@@ -17,7 +17,7 @@ from flowguard.errors import ConditionFailed, WriteInvalid
 from flowguard.items.writes import Condition, Delete, Put, Write
 from flowguard.protocol.claims import taken
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, Refused, Status
-from tests.aws.states import NOW, STORED, item, request
+from tests.aws.states import NOW, REST, STORED, item, request
 
 ASKED = request(STORED)
 CLAIM = Claim(ASKED.message, taken(None, ASKED), None)
@@ -211,4 +211,4 @@ def test_what_is_no_answer_of_dynamodbs_comes_through() -> None:
     with pytest.raises(EndpointConnectionError):
         refusing(failure).claim(ASKED)
     with pytest.raises(EndpointConnectionError):
-        refusing(failure).release(CLAIM, NOW, failed=True)
+        refusing(failure).release(CLAIM, NOW, rest=REST)

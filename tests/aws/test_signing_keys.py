@@ -45,6 +45,7 @@ def test_keys_may_stand_in_the_setting_itself() -> None:
     assert str(signer(KEYS).sign("it")).startswith("k1.")
 
 
+@pytest.mark.slow("starts a process")
 @pytest.mark.parametrize("kind", ["ssm", "secretsmanager"])
 def test_stored_keys_are_loaded_when_they_are_first_needed(aws: EmbeddedAWS, kind: str) -> None:
     store(aws, kind, f"{KEYS}\n")

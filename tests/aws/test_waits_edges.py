@@ -180,6 +180,7 @@ def test_an_answer_that_is_too_large_says_so_though_its_run_has_just_gone(
         store.settle(ADDRESS, GivenAnswer('"a text that is too long"'))
 
 
+@pytest.mark.slow("fills an item on each engine")
 def test_an_early_answer_may_have_as_many_bytes_as_its_item_has_left(clients: Clients) -> None:
     bucket = aws_store(Settings(offload_above=200_000), clients).waits
     digits = "".join(f"{one * one * 7919:x}" for one in range(1, 200_000))

@@ -186,6 +186,7 @@ class Paid(Flow, name="paid", object_id="order_id"):
 """
 
 
+@pytest.mark.slow("starts a process")
 def test_timers_and_what_runs_at_exit_do_not_go_out_after_a_replay(tmp_path: Path) -> None:
     (tmp_path / "late_orders.py").write_text(GOES_OUT_LATE)
     (tmp_path / "order.json").write_text(json.dumps({"order_id": "o1"}))

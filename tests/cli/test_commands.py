@@ -227,6 +227,7 @@ def test_an_exploration_takes_files_and_flows_as_a_replay_does(monkeypatch: pyte
 # -- a table in a terminal and in a pipe
 
 
+@pytest.mark.slow("replays samples in every form")
 @pytest.mark.parametrize("width", [60, 80, 120, None])
 def test_a_replay_breaks_no_identifier(width: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

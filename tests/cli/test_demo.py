@@ -49,6 +49,7 @@ def test_every_act_is_announced_and_played(result: Result) -> None:
         assert word in shown
 
 
+@pytest.mark.slow("plays an act")
 def test_a_count_that_is_not_as_expected_is_said_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_module, "ACTS", ACTS[:1])
     result = demo()

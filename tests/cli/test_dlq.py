@@ -470,6 +470,7 @@ def test_the_progress_of_a_redrive_is_seen_on_a_terminal_only(at: Scene, monkeyp
     assert "━" in dlq("redrive", "--all", "--yes").stdout
 
 
+@pytest.mark.slow("starts a process")
 def test_as_a_process_it_needs_a_region() -> None:
     code = "from flowguard.cli import main; main(prog_name='flowguard')"
     environment = {"AWS_CONFIG_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true"}

@@ -76,6 +76,7 @@ def explore(*arguments: str) -> Result:
     return result
 
 
+@pytest.mark.slow("explores a flow")
 def test_a_failure_is_expected_as_replay_proposes_it(tmp_path: Path) -> None:
     """An object, or a stage whose message names none, with the reason that is not looked at here."""
     bad = tmp_path / "bad.json"
@@ -86,6 +87,7 @@ def test_a_failure_is_expected_as_replay_proposes_it(tmp_path: Path) -> None:
     assert explore(keyed, "--messages", str(bad), "--bound", "0", "--walks", "0").exit_code == 1
 
 
+@pytest.mark.slow("explores a flow")
 def test_a_flow_that_holds_ends_with_0(buggy: str, tmp_path: Path) -> None:
     call, done = SOURCE.index("        boto3.client"), SOURCE.index("        return Done")
     recorded = 'step.update("totals", {"day": "monday"}, "ADD orders :one", values={":one": 1})'
@@ -121,6 +123,7 @@ def test_a_driver_that_is_not_played_ends_with_3(tmp_path: Path, monkeypatch: py
         assert place["stage"] == "orders"
 
 
+@pytest.mark.slow("explores a flow")
 def test_fewer_lines_than_fail_under_wants_end_with_3(buggy: str, tmp_path: Path) -> None:
     done = SOURCE.index("        return Done")
     step = SOURCE[: SOURCE.index("        boto3.client")]
@@ -147,6 +150,7 @@ def test_a_debugger_that_nobody_could_ask_ends_with_2(buggy: str, more: tuple[st
     assert why in result.stderr
 
 
+@pytest.mark.slow("explores a flow")
 def test_a_debugger_stops_in_the_handler(buggy: str, tmp_path: Path) -> None:
     """In a terminal, which asks and answers."""
     ours, theirs = os.openpty()
@@ -165,6 +169,7 @@ def test_a_debugger_stops_in_the_handler(buggy: str, tmp_path: Path) -> None:
     assert "'o1o1o1'" in shown
 
 
+@pytest.mark.slow("explores a flow")
 def test_a_flow_with_a_bug_ends_with_1_and_names_the_line(buggy: str) -> None:
     result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0")
     assert result.exit_code == 1
@@ -173,6 +178,7 @@ def test_a_flow_with_a_bug_ends_with_1_and_names_the_line(buggy: str) -> None:
     assert "one_order_is_one, schedule a2" in result.stdout
 
 
+@pytest.mark.slow("explores a flow")
 def test_json_is_one_object(buggy: str) -> None:
     result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0", "--json")
     found = json.loads(result.stdout)
@@ -204,6 +210,7 @@ def test_what_cannot_be_used_is_named_and_ends_with_2(arguments: tuple[str, ...]
     assert why in result.stderr
 
 
+@pytest.mark.slow("explores a flow")
 def test_what_may_differ_is_said_by_option(buggy: str) -> None:
     result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0", "--free", "totals.orders", "--json")
     assert [one["problems"][0]["rule"] for one in json.loads(result.stdout)["violations"]] == ["one_order_is_one"]

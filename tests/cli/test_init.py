@@ -85,6 +85,7 @@ def test_it_is_formatted_and_has_no_finding_whatever_its_name(name: str, tmp_pat
     assert (found.returncode, found.stderr) == (0, "")
 
 
+@pytest.mark.slow("writes a project and its template")
 def test_its_template_is_written_without_a_note(tmp_path: Path) -> None:
     write_project(tmp_path / "stall")
     wanted = ("stall.handlers", "--options", "deploy.toml", "-o", "build/template.json")

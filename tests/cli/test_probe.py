@@ -93,7 +93,7 @@ def test_aws_is_asked_only_after_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 1
     assert "in account 123456789012, region eu-west-1: about" in result.stderr
     assert "Begin? [y/N]" in result.stderr
-    assert result.stderr.endswith("Aborted!\n")
+    assert result.stderr.endswith("nobody agreed, so nothing was done\n")
     assert result.stdout == ""
 
 

@@ -61,6 +61,7 @@ def lines(*arguments: str | Path, stdin: str = "") -> tuple[list[Any], dict[str,
 # -- what is shown ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("replays flows")
 def test_each_delivery_is_a_line_of_json_and_then_comes_what_is_left() -> None:
     rows, left = lines(REQUEST)
     assert [(row["stage"], row["hop"], row["verdict"], row["outcome"]) for row in rows] == [
@@ -87,6 +88,7 @@ def test_people_get_a_table_and_a_last_line_of_counts() -> None:
     assert max(map(len, shown[:12])) <= 120
 
 
+@pytest.mark.slow("replays flows")
 def test_no_line_shows_a_payload() -> None:
     result = replay(REQUEST)
     timeline, _, _ = result.stdout.partition("\nruns")
@@ -144,6 +146,7 @@ def test_a_request_is_answered_with_the_token_that_it_names(orders: list[str], t
     assert left["runs"][0]["result"] == {"approval": {"answer": "approve", "comment": "within the budget"}}
 
 
+@pytest.mark.slow("replays flows")
 def test_a_request_that_names_no_token_is_named_with_its_file_and_the_cure(orders: list[str], tmp_path: Path) -> None:
     wrong = answer_to(tmp_path, "orders/\x1b[2J/approval")
     result = replay(orders[0], wrong, "--repeat", "2", *orders[1:])
@@ -157,6 +160,7 @@ def test_a_request_that_names_no_token_is_named_with_its_file_and_the_cure(order
     assert "until 2700.0" in again, "a deadline on its way is one row"
 
 
+@pytest.mark.slow("replays flows")
 def test_deadlines_of_each_run_are_a_row(orders: list[str], tmp_path: Path) -> None:
     (tmp_path / "second.json").write_text('{"order_id": "o2"}')
     shown = replay(orders[0], str(tmp_path / "second.json"), *orders[1:]).stdout
@@ -368,6 +372,7 @@ def test_every_shape_of_envelope_is_taken() -> None:
         assert "broken" not in result.stdout
 
 
+@pytest.mark.slow("replays flows")
 def test_a_dash_is_standard_input() -> None:
     rows, _ = lines("-", stdin=REQUEST.read_text())
     assert len(rows) == 3
@@ -491,6 +496,7 @@ def test_without_the_shipped_flows_it_says_how_to_name_others(monkeypatch: pytes
 # -- what cannot be used ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("replays flows")
 def test_a_bad_record_is_named_and_does_not_stop_the_rest() -> None:
     bad = ROOT / "samples" / "envelopes" / "bad" / "number-that-is-none.json"
     result = replay(bad, REQUEST)
@@ -593,6 +599,7 @@ class Claims(Flow, name="claims", object_id="claim_id"):
 """
 
 
+@pytest.mark.slow("replays flows")
 def test_a_flow_that_is_asked_and_not_replayed_is_named_with_its_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -613,6 +620,7 @@ def test_a_flow_that_no_module_has_is_named_all_the_same() -> None:
     assert _of_unanswered(Unanswered("rates", "look-up", "rates")).endswith("in queue rates; add --flow MODULE:FLOW")
 
 
+@pytest.mark.slow("replays flows")
 def test_a_run_that_works_is_not_to_be_expected_to_fail() -> None:
     result = replay(REQUEST, "--failing", "cart-2001")
     assert (result.exit_code, result.stderr) == (1, "--failing cart-2001: none of its runs failed\n")
@@ -751,6 +759,7 @@ def priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "order.json"
 
 
+@pytest.mark.slow("replays flows")
 def test_of_tables_that_items_lay_in_those_are_shown_that_were_changed(priced: Path) -> None:
     priced.write_text('{"order_id": "o1"}')
     result = replay(str(priced), "--flow", "priced_orders:Priced")
@@ -760,6 +769,7 @@ def test_of_tables_that_items_lay_in_those_are_shown_that_were_changed(priced: P
     assert "sku-008" in replay(str(priced), "--flow", "priced_orders:Priced", "--json").stdout
 
 
+@pytest.mark.slow("replays flows")
 @pytest.mark.parametrize("event", [RECEIVED, {"Messages": [RECEIVED]}, [RECEIVED]], ids=["alone", "answer", "list"])
 def test_what_boto3_has_received_is_replayed_without_its_receipt(priced: Path, event: Any) -> None:
     priced.write_text(json.dumps(event))
@@ -768,6 +778,7 @@ def test_what_boto3_has_received_is_replayed_without_its_receipt(priced: Path, e
     assert "1 executions" in result.stdout
 
 
+@pytest.mark.slow("replays flows")
 def test_a_payload_of_like_names_stays_a_payload(priced: Path) -> None:
     priced.write_text(json.dumps({**RECEIVED, "order_id": "o1"}))
     assert "1 executions" in replay(str(priced), "--flow", "priced_orders:Priced").stdout

@@ -129,10 +129,35 @@ def test_where_the_extra_is_missing_it_says_what_to_install(monkeypatch: pytest.
         codec(Vault()).seal(b"text", ABOUT)
 
 
-def test_a_data_key_is_made_for_its_flow() -> None:
+@pytest.mark.parametrize(
+    ("names", "rule"),
+    [(None, "*"), ("", "*"), ("staging-*", "staging-*"), ("*-dev, queues.parcels=parcels-of-all", "*-dev")],
+)
+def test_a_data_key_is_made_for_its_flow_and_environment(
+    monkeypatch: pytest.MonkeyPatch, names: str | None, rule: str
+) -> None:
+    monkeypatch.delenv("FLOWGUARD_NAMES", raising=False)
+    if names is not None:
+        monkeypatch.setenv("FLOWGUARD_NAMES", names)
     vault = Vault()
     codec(vault).seal(b"text", ABOUT)
-    assert [context for _, context, _ in vault.known.values()] == [{"flowguard-flow": "orders"}]
+    context = {"flowguard-flow": "orders", "flowguard-environment": rule}
+    assert [made_for for _, made_for, _ in vault.known.values()] == [context]
+
+
+def test_one_environment_opens_nothing_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    vault = Vault()
+    each = codec(vault)
+    monkeypatch.setenv("FLOWGUARD_NAMES", "prod-*")
+    sealed = each.seal(b"text", ABOUT)
+    monkeypatch.setenv("FLOWGUARD_NAMES", "dev-*,tables.stock=prod-stock")
+    for opening in (each, codec(vault), OpensAny(lambda: vault)):
+        with pytest.raises(CannotOpen):
+            opening.open(sealed, ABOUT)
+    assert each.seal(b"text", ABOUT) != sealed
+    assert vault.made == 2, "the data key of the other environment seals nothing here"
+    monkeypatch.setenv("FLOWGUARD_NAMES", "prod-*,queues.parcels=parcels")
+    assert each.open(sealed, ABOUT) == codec(vault).open(sealed, ABOUT) == b"text"
 
 
 def test_what_stands_in_does_so_in_its_block_alone() -> None:

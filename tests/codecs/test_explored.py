@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step
@@ -34,6 +35,7 @@ class Sealing(Flow, name="sealing", object_id="order_id", codec=Encrypted("alias
     stages = (Take, Close)
 
 
+@pytest.mark.slow("explores a flow")
 def test_every_fault_of_a_flow_that_seals_is_survived() -> None:
     report = explore(Sealing, [Order(order_id="o1")], tables={"orders": "id"})
     assert report.ok, [str(each) for each in report.violations]

@@ -284,6 +284,7 @@ def at_rest(aws: MemoryAWS) -> list[str]:
     return [place for place, text in [*rows, *letters] if holds(text)]
 
 
+@pytest.mark.slow("reads all that a run has written")
 @pytest.mark.parametrize("bucket", [True, False], ids=["in S3", "in the item"])
 def test_nothing_of_a_payload_stands_anywhere_as_it_is(bucket: bool) -> None:
     with logged() as lines, shop(bucket=bucket) as (runner, aws, seen):

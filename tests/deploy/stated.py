@@ -52,8 +52,8 @@ def _cloudformation(resources: Mapping[str, Any]) -> Facts:
         kept = (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy"))
         facts |= _of_cloudformation(resource["Type"], names[key], own, after)
         if resource["Type"] == "AWS::Logs::LogGroup":
-            assert kept == ("Delete", "Delete"), key
-        elif kept != (None, None):
+            assert None not in kept, key
+        if kept not in ((None, None), ("Delete", "Delete")):
             assert kept == ("RetainExceptOnCreate", "Retain"), key
             facts[_key(names[key])]["stays"] = True
     return facts
@@ -367,7 +367,7 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
     facts: Facts, kind: str, name: str, own: dict[str, Any]
 ) -> None:
     """Add what one block says. What is left of it in the end has no place here."""
-    stays = own.pop("lifecycle", None)
+    stays = {"prevent_destroy": True} if own.pop("skip_destroy", False) else own.pop("lifecycle", None)
     match kind:
         case "aws_dynamodb_table":
             types = {one["name"]: one["type"] for one in own.pop("attribute")}
@@ -411,11 +411,11 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
         case "aws_sqs_queue_policy":
             made, name = own.pop("policy"), f"<policy {own.pop('queue_url')}>"
         case "aws_secretsmanager_secret_version":
-            secret, text = facts[_key(own.pop("secret_id"))], own.pop("secret_string")
-            assert text.startswith("${data.aws_secretsmanager_random_password.")
-            assert stays == {"ignore_changes": ["secret_string"]}
+            secret, text = facts[_key(own.pop("secret_id"))], own.pop("secret_string_wo")
+            assert text.startswith("${ephemeral.aws_secretsmanager_random_password.")
+            assert own.pop("secret_string_wo_version") == 1
             secret["GenerateSecretString"] = {"PasswordLength": 64, "ExcludePunctuation": True}
-            made, stays = {}, None
+            made = {}
         case "aws_iam_role":
             made = _renamed("role", own)
             assert own.pop("name_prefix")

@@ -164,11 +164,11 @@ def test_what_is_needed_and_the_audit_name_them() -> None:
 
 def test_a_key_of_the_queue_lets_s3_use_it_for_that_queue_alone() -> None:
     chosen = DeployOptions.model_validate({"kms_key": KEY, "queues": {"files": {"buckets": ["uploads"]}}})
-    statements = {each["Sid"]: each for each in key_policy(deployment(chosen), KEY)["Statement"]}
+    statements = {each["Sid"]: each for each in key_policy(deployment(chosen), KEY, DeployOptions())["Statement"]}
     assert statements["Notices"]["Principal"] == {"Service": "s3.amazonaws.com"}
     assert statements["Notices"]["Condition"] == {"ArnEquals": {"kms:EncryptionContext:aws:sqs:arn": [ARN]}}
     without = DeployOptions.model_validate({"kms_key": KEY})
-    assert "Notices" not in {each["Sid"] for each in key_policy(deployment(without), KEY)["Statement"]}
+    assert "Notices" not in {each["Sid"] for each in key_policy(deployment(without), KEY, DeployOptions())["Statement"]}
 
 
 # -- topics that buckets tell
@@ -237,7 +237,7 @@ def test_no_bucket_tells_a_fifo_topic() -> None:
 
 def test_a_key_of_the_topic_lets_s3_use_it_for_that_topic_alone() -> None:
     chosen = {"buckets": ["scans"], "kms_key": KEY}
-    statements = {each["Sid"]: each for each in key_policy(told(told=chosen), KEY)["Statement"]}
+    statements = {each["Sid"]: each for each in key_policy(told(told=chosen), KEY, DeployOptions())["Statement"]}
     assert statements["NoticesToTopics"]["Principal"] == {"Service": "s3.amazonaws.com"}
     assert statements["NoticesToTopics"]["Condition"] == {
         "ArnEquals": {"kms:EncryptionContext:aws:sns:topicArn": [uploading.TOLD]}
@@ -250,7 +250,7 @@ def test_a_key_of_the_topic_lets_s3_use_it_for_that_topic_alone() -> None:
                 {**uploading.OPTIONS, "topics": {"told": other}, "queues": {"files": of_queue}}
             ),
         )
-        assert "NoticesToTopics" not in {each["Sid"] for each in key_policy(needed, KEY)["Statement"]}
+        assert "NoticesToTopics" not in {each["Sid"] for each in key_policy(needed, KEY, DeployOptions())["Statement"]}
 
 
 # -- what is live

@@ -20,6 +20,7 @@ from tests.deploy.stated import stated
 
 BOTH = ("kms:Decrypt", "kms:GenerateDataKey")
 FLOW = "kms:EncryptionContext:flowguard-flow"
+ENVIRONMENT = "kms:EncryptionContext:flowguard-environment"
 
 
 def deployment() -> Deployment:
@@ -62,12 +63,27 @@ def test_each_template_says_for_which_flows_and_by_which_alias(form: str) -> Non
     said = [one for one in statements if any(action.startswith("kms:") for action in as_list(one["Action"]))]
     for_shop = [one for one in said if as_list(one["Action"]) == ["kms:GenerateDataKey"] and "Alias" in json.dumps(one)]
     assert [one["Condition"] for one in for_shop] == [
-        {"StringEquals": {FLOW: ["shop"], "kms:RequestAlias": "alias/shop"}}
+        {"StringEquals": {FLOW: ["shop"], ENVIRONMENT: "*", "kms:RequestAlias": "alias/shop"}}
     ]
     assert ":key/*" in json.dumps(for_shop)
     theirs = [one for one in said if THEIRS in json.dumps(one)]
     assert all("kms:RequestAlias" not in json.dumps(one) for one in theirs)
     assert {tuple(one["Condition"]["StringEquals"][FLOW]) for one in theirs} == {("picks",), ("picks", "shop")}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_role_uses_a_key_for_its_own_environment_alone(form: str) -> None:
+    options = DeployOptions.model_validate({"settings": {"names": "dev-*"}})
+    facts = stated(json.loads(FORMATS[form](needs("tests.deploy.sealing", options=options), options)))
+    conditions = [
+        one["Condition"]["StringEquals"]
+        for (kind, _), fact in facts.items()
+        if kind == "role"
+        for one in fact["Policy"]["Statement"]
+        if FLOW in one.get("Condition", {}).get("StringEquals", {})
+    ]
+    assert conditions
+    assert {each[ENVIRONMENT] for each in conditions} == {"dev-*"}
 
 
 def as_list(value: Any) -> list[Any]:
@@ -78,7 +94,7 @@ def test_the_doctor_asks_whether_a_role_may_for_the_flow() -> None:
     needed = deployment()
     [function] = [each for each in needed.functions if each.name == "picks-pick"]
     [statement] = [one for one in statements_of(needed, function) if one.flows]
-    assert statement.context("1" * 12) == {FLOW: "picks"}
+    assert statement.context("1" * 12) == {FLOW: "picks", ENVIRONMENT: "*"}
     assert [arn.filled("aws", "eu-west-1", "1" * 12) for arn in statement.arns] == [THEIRS]
 
 
@@ -107,7 +123,7 @@ def test_an_alias_is_a_condition_and_a_key_a_resource(key: str, alias: str | Non
 )
 def test_the_policy_of_a_key_is_that_of_the_key_that_is_named_whole(key: str, is_named: bool) -> None:
     permission = Permission(Target.CODEC_KEY.value, name=key, actions=BOTH)
-    assert foreign_policies._place(permission) == ((key, key) if is_named else None)
+    assert foreign_policies._place(permission, "aws") == ((key, key) if is_named else None)
 
 
 def test_the_audit_says_for_which_flows_a_key_is_used() -> None:

@@ -101,6 +101,7 @@ def filled(clients: Clients, size: int) -> Any:
     return clients.dynamodb
 
 
+@pytest.mark.slow("counts units on DynamoDB Local")
 @pytest.mark.parametrize("work", WORK)
 def test_units_are_those_that_dynamodb_local_counts(work: str, dynamodb_local_url: str) -> None:
     clients = on_dynamodb_local(dynamodb_local_url)

@@ -421,6 +421,7 @@ def test_a_function_without_any_keys_makes_no_links_and_believes_no_answers(stac
     assert sorted(rules(stack)) == [("setting-missing", "error", PACK), ("unsigned", "error", PACK)]
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_a_function_without_a_bucket_needs_no_owner(stack: Stack) -> None:
     environment(stack, PACK, "FLOWGUARD_BUCKET_OWNER", "FLOWGUARD_BUCKET")
     assert "bucket-owner-missing" not in {one.rule for one in findings(stack)}
@@ -436,12 +437,14 @@ def test_each_setting_that_is_broken_is_found_and_nothing_else(what: str, stack:
     assert all(found[0].as_json().values())
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_a_queue_of_another_account_is_named_and_not_looked_at(stack: Stack) -> None:
     [found] = [one for one in all_findings() if one.resource == THEIRS]
     assert (found.rule, found.severity) == ("queue-elsewhere", Severity.NOTE)
     assert found.what == "the queue is of account 210987654321, and was not looked at"
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_a_queue_that_is_given_by_its_arn_is_looked_at_in_its_region(stack: Stack) -> None:
     def elsewhere(queue: QueueNeed) -> QueueNeed:
         is_it = queue.name == "answers-here"
@@ -458,6 +461,7 @@ def test_a_queue_that_is_given_by_its_arn_is_looked_at_in_its_region(stack: Stac
     assert [(one.rule, one.resource) for one in findings(stack, needed=needed)] == [other, small]
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_where_nobody_says_the_account_each_queue_is_looked_at(stack: Stack) -> None:
     def nobody(call: ApiCall, proceed: Proceed) -> Response:
         answer = proceed()
@@ -468,6 +472,7 @@ def test_where_nobody_says_the_account_each_queue_is_looked_at(stack: Stack) -> 
     assert found == [("queue-missing", Severity.ERROR)]
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_messages_that_outlive_their_items_are_found_in_each_queue(stack: Stack) -> None:
     attribute(stack, "everything-killed.fifo", MessageRetentionPeriod="1209600")
     assert rules(stack) == [
@@ -476,6 +481,7 @@ def test_messages_that_outlive_their_items_are_found_in_each_queue(stack: Stack)
     ]
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_a_standard_queue_and_that_of_what_it_gives_up_keep_a_message_for_one_time(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -488,6 +494,7 @@ def test_a_standard_queue_and_that_of_what_it_gives_up_keep_a_message_for_one_ti
         assert (PACK in long, "to-ship.fifo" in long) == (expected, hours < both)
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_what_is_under_way_is_no_finding(stack: Stack) -> None:
     run_item(stack, "RUNNING", lease_until=ago(HOUR))
     stack.client("dynamodb").put_item(
@@ -522,6 +529,7 @@ class Refusing:
 QUICK: Final = ("an old Python", "a function that is off", "a queue that delays", "a queue that denies")
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 @pytest.mark.parametrize("what", [*QUICK, "a reader that is none of the flow's"])
 def test_a_setting_that_is_broken_is_found_quickly(what: str, stack: Stack) -> None:
     """The proof asks the others too."""
@@ -530,6 +538,7 @@ def test_a_setting_that_is_broken_is_found_quickly(what: str, stack: Stack) -> N
     assert rules(stack) == [expected]
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_a_mapping_without_report_batch_item_failures_is_found(stack: Stack) -> None:
     """Moto has no way to take it off."""
     arn, bound = f"arn:aws:sqs:{REGION}:123456789012:everything-pack", {"MaximumConcurrency": 20}
@@ -543,6 +552,7 @@ def test_a_mapping_without_report_batch_item_failures_is_found(stack: Stack) -> 
     assert [(one.rule, one.severity) for one in found] == [("report-failures-missing", Severity.ERROR)]
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 @pytest.mark.parametrize(("loops", "expected"), [("Terminate", ["chain-stopped"]), ("Allow", [])])
 def test_a_function_whose_chains_lambda_stops_is_found(loops: str, expected: list[str], stack: Stack) -> None:
     def answer(params: Any) -> Any:
@@ -554,6 +564,7 @@ def test_a_function_whose_chains_lambda_stops_is_found(loops: str, expected: lis
     assert {one.severity for one in found} <= {Severity.ERROR}
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_queues_of_an_earlier_release_are_found_while_they_hold_messages(stack: Stack) -> None:
     """Moto does not serve the tags of queues there."""
     sqs = stack.client("sqs")
@@ -578,6 +589,7 @@ def test_queues_of_an_earlier_release_are_found_while_they_hold_messages(stack: 
     assert "as the dead-letter queue of a queue" in found[0].fix, "SQS moves messages out of no other queue"
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 @pytest.mark.parametrize(
     ("logging", "expected"),
     [
@@ -603,6 +615,7 @@ def test_a_log_in_which_no_alarm_sees_events_is_found(logging: Any, expected: li
     ]
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_a_bus_that_does_not_exist_is_found(stack: Stack) -> None:
     """Moto makes the bus ``default`` of each account."""
     with intercept(Refusing("DescribeEventBus", "ResourceNotFoundException")):
@@ -610,6 +623,7 @@ def test_a_bus_that_does_not_exist_is_found(stack: Stack) -> None:
     assert [(one.rule, one.severity, one.resource) for one in found] == [("bus-missing", Severity.ERROR, "default")]
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_a_permission_that_is_missing_is_found(stack: Stack) -> None:
     asked = {}
 
@@ -638,6 +652,7 @@ def test_a_permission_that_is_missing_is_found(stack: Stack) -> None:
     assert asked["arn:aws:dynamodb:eu-west-1:123456789012:table/lines"] == {}
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 @pytest.mark.parametrize(
     ("operation", "asked"),
     [
@@ -663,6 +678,7 @@ def test_what_may_not_be_read_is_a_note_and_never_missing(operation: str, asked:
     assert [(one.rule, one.severity, one.resource) for one in found] == [("not-read", Severity.NOTE, asked)]
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 @pytest.mark.parametrize(("off", "severity"), [(30, None), (120, "warning"), (-2_000, "error")])
 def test_a_clock_that_is_wrong_is_found(off: int, severity: str | None, stack: Stack) -> None:
     moment = 1_800_000_000

@@ -94,6 +94,7 @@ WRONG: Final[dict[str, tuple[Callable[[Stack], object], list[tuple[str, str, str
 }
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 @pytest.mark.parametrize("what", WRONG)
 def test_each_setting_that_is_broken_is_found_and_nothing_else(what: str, stack: Stack) -> None:
     break_it, found = WRONG[what]

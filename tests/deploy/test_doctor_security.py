@@ -211,6 +211,7 @@ def test_what_may_not_be_read_or_is_not_there_is_not_judged(stack: Stack) -> Non
     assert FUNCTION not in {resource for _, resource in rules(options)}
 
 
+@pytest.mark.slow("asks about each part of a deployment")
 def test_a_function_in_another_network_is_named(stack: Stack) -> None:
     options = asking(vpc={"subnets": ["subnet-1", "subnet-2"], "security_groups": ["sg-1"]})
     found = [one for one in findings(options) if one.rule == "network-other"]

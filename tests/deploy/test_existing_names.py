@@ -49,7 +49,7 @@ OPEN: Final = {
 
 
 def written(given: dict[str, Any], form: str) -> str:
-    options = DeployOptions.model_validate(given)
+    options = DeployOptions.model_validate({"account": ACCOUNT, **given})
     return FORMATS[form](needs(MODULES["approval"], options=options), options)
 
 

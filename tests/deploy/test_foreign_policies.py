@@ -14,7 +14,7 @@ from flowguard.cli import main
 from flowguard.deploy.foreign_policies import policies_of_others
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from tests.deploy import everything
+from tests.deploy import everything, streaming, topics
 from tests.deploy.exercised import needs
 
 HERE: Final = "123456789012"
@@ -53,7 +53,9 @@ def test_a_queue_that_a_url_names_is_one_too() -> None:
 
 
 def test_a_table_lets_functions_do_what_their_stages_do() -> None:
-    [statement] = policies(tables={"lines": {"name": TABLE}})[TABLE]
+    place = TABLE.rpartition("/")[0]
+    theirs = {name: {"name": f"{place}/{name}"} for name in ("flowguard", "orders.a", "orders-a")}
+    [statement] = policies(tables={**theirs, "lines": {"name": TABLE}})[TABLE]
     modified = ("ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem")
     assert statement["Action"] == [f"dynamodb:{action}" for action in modified]
     assert statement["Resource"] == TABLE
@@ -85,6 +87,69 @@ def test_a_bucket_of_another_account_lets_functions_read_and_write_below_the_pre
         (["s3:GetObject", "s3:PutObject"], "arn:aws:s3:::long-texts/here/*"),
     ]
     assert "arn:aws:s3:::long-texts" not in policies(settings={**settings, "bucket_owner": HERE})
+
+
+def test_no_two_statements_of_a_policy_have_one_name() -> None:
+    settings = {**everything.OPTIONS["settings"], "bucket_owner": "210987654321"}
+    found = policies(settings=settings, topics={"news.fifo": {"name": NEWS}})
+    names = {arn: [statement["Sid"] for statement in statements] for arn, statements in found.items()}
+    assert names["arn:aws:s3:::long-texts"] == ["Functions", "Functions2"]
+    assert names[NEWS] == ["Functions", "Subscriptions"]
+    assert all(len(set(each)) == len(each) for each in names.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "arn"),
+    [
+        ("clicked", "arn:aws:kinesis:eu-west-1:210987654321:stream/clicked"),
+        ("prices", "arn:aws:dynamodb:eu-west-1:210987654321:table/prices/stream/2026-11-01T00:00:00.000"),
+    ],
+)
+def test_a_stream_lets_functions_read_it(name: str, arn: str) -> None:
+    streams = {**streaming.OPTIONS["streams"], name: {"arn": arn}}
+    options = DeployOptions.model_validate({**streaming.OPTIONS, "streams": streams, "account": HERE})
+    needed = needs("tests.deploy.streaming", options=options)
+    [statement] = json.loads(policies_of_others(needed, options))[arn]["Statement"]
+    [reading] = {one for each in needed.functions for one in each.permissions if one.name == arn}
+    assert statement == {
+        "Sid": "Functions",
+        "Effect": "Allow",
+        "Principal": ROOT,
+        "Action": [*reading.actions],
+        "Resource": arn,
+    }
+
+
+def test_the_policy_of_a_cluster_of_kafka_is_its_owners_to_write() -> None:
+    options = DeployOptions.model_validate({**topics.OPTIONS, "account": "999999999999"})
+    found = json.loads(policies_of_others(needs("tests.deploy.topics", options=options), options))
+    assert not [arn for arn in found if ":kafka:" in arn]
+
+
+def test_a_secret_of_another_account_lets_functions_read_it() -> None:
+    secret = "arn:aws:secretsmanager:eu-west-1:210987654321:secret:keys-1a2b3c"
+    [statement] = policies(settings={"signing_keys": f"secretsmanager:{secret}"})[secret]
+    assert (statement["Action"], statement["Resource"]) == (["secretsmanager:GetSecretValue"], secret)
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"), [("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("eu-west-1", "aws")]
+)
+def test_principals_and_buckets_are_of_the_partition_of_the_deployment(region: str, partition: str) -> None:
+    given = {"account": HERE, "region": region, "settings": {"bucket": "texts", "bucket_owner": "210987654321"}}
+    options = DeployOptions.model_validate(given)
+    found = json.loads(policies_of_others(needs("flows.take_payment.handlers", options=options), options))
+    assert list(found) == [f"arn:{partition}:s3:::texts"]
+    for statement in found[f"arn:{partition}:s3:::texts"]["Statement"]:
+        assert statement["Principal"] == {"AWS": f"arn:{partition}:iam::{HERE}:root"}
+        assert statement["Resource"].startswith(f"arn:{partition}:s3:::texts")
+
+
+def test_without_a_region_the_partition_is_that_of_what_is_named_by_arn() -> None:
+    queue = THEIR_QUEUE.replace(":aws:", ":aws-cn:").replace("eu-west-1", "cn-north-1")
+    options = DeployOptions.model_validate({"account": HERE, "queues": {"payment-results": {"name": queue}}})
+    found = json.loads(policies_of_others(needs("flows.take_payment.handlers", options=options), options))
+    assert found[queue]["Statement"][0]["Principal"] == {"AWS": f"arn:aws-cn:iam::{HERE}:root"}
 
 
 def test_what_has_no_arn_is_of_the_account_itself() -> None:

@@ -235,6 +235,7 @@ def without(whole: Any, path: tuple[Any, ...]) -> Iterator[None]:
     place.insert(path[-1], left_out) if isinstance(place, list) else place.update({path[-1]: left_out})
 
 
+@pytest.mark.slow("writes templates of all flows")
 @pytest.mark.parametrize("name", ["everything", "approval"])
 @pytest.mark.parametrize("form", FORMS)
 def test_whatever_is_left_out_of_a_format_is_missed(name: str, form: str) -> None:

@@ -278,20 +278,37 @@ def run(directory: Path, command: str, *arguments: str, options: str = OPTIONS) 
 
 @pytest.mark.parametrize("form", ["cloudformation", "sam"])
 def test_a_template_imports_what_the_options_name(form: str, tmp_path: Path) -> None:
-    result = run(tmp_path, "iac", "--format", form)
+    result = run(tmp_path, "iac", "--format", form, options=OPTIONS.replace("stock-counted", "orders-settled"))
     template = json.loads(result.stdout)
-    [place] = [
-        each["Properties"]
+    functions = {
+        each["Properties"]["Handler"].rpartition(".")[2]: each["Properties"]
         for each in template["Resources"].values()
-        if each["Properties"].get("Handler") == "flows.orders.handlers.place_order"
-    ]
-    assert place["Role"] == {"Fn::ImportValue": "role"}
-    text, variables = place["Environment"]["Variables"]["FLOWGUARD_NAMES"]["Fn::Sub"]
+        if "Handler" in each["Properties"]
+    }
+    assert functions["place_order"]["Role"] == {"Fn::ImportValue": "role"}
+    subs = [each["Environment"]["Variables"]["FLOWGUARD_NAMES"]["Fn::Sub"] for each in functions.values()]
     arn = {"Fn::Select": [1, {"Fn::Split": ["/", {"Fn::ImportValue": "warehouse:stock"}]}]}
-    assert [*variables.values()] == [{"Fn::ImportValue": "counted"}, arn]
-    assert text.startswith("staging-*,queues.stock-counted=${Imported")
+    named = [sub for sub in subs if "queues.orders-settled" in sub[0]]
+    assert [[*variables.values()] for _, variables in named] == [[{"Fn::ImportValue": "counted"}, arn]] * len(named)
+    assert named
+    assert all(text.startswith("staging-*,queues.orders-settled=${Imported") for text, _ in named)
     assert "imported-" not in result.stdout + result.stderr
     assert "staging-stock" not in {each["Properties"].get("TableName") for each in template["Resources"].values()}
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "sam"])
+def test_a_role_that_is_imported_is_of_the_account_itself(form: str, tmp_path: Path) -> None:
+    given = 'account = "123456789012"\n[queues.orders-placed]\nsenders = ["import:on-call"]\n'
+    result = run(tmp_path, "iac", "--format", form, options=given)
+    assert '"Fn::ImportValue": "on-call"' in result.stdout
+    assert "000000000000" not in result.stdout
+    principals = [
+        statement["Principal"]
+        for each in json.loads(result.stdout)["Resources"].values()
+        if each["Type"] == "AWS::SQS::QueuePolicy"
+        for statement in each["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    assert set(map(str, principals)) == {"*"}, "only what keeps others out"
 
 
 SECURED: Final = """

@@ -16,7 +16,7 @@ from flowguard.deploy.arns import statements_of
 from flowguard.deploy.audit import audited
 from flowguard.deploy.key_policy import key_policies, key_policy
 from flowguard.deploy.key_uses import under_keys
-from flowguard.deploy.needs import Deployment, Permission, Target
+from flowguard.deploy.needs import Deployment, Permission, Role, ScheduleNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from tests.deploy import everything
@@ -26,6 +26,7 @@ from tests.deploy.test_formats_agree import FORMS
 
 KEY: Final = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 THEIRS: Final = "arn:aws:kms:eu-west-1:210987654321:key/mrk-0123456789abcdef0123456789abcdef"
+VIA: Final = "kms:ViaService"
 PLAIN: Final = DeployOptions.model_validate(everything.OPTIONS)
 OPTIONS: Final = PLAIN.model_copy(update={"kms_key": KEY})
 
@@ -263,14 +264,18 @@ def test_the_policy_lets_the_services_that_send_and_log_use_the_key() -> None:
     assert found["Logs"]["Condition"] == {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": groups}}
 
 
-def test_the_policy_lets_the_accounts_own_policies_allow_what_roles_need() -> None:
+def test_the_policy_lets_the_accounts_own_policies_allow_what_roles_need_through_each_service() -> None:
     found = policy(deployment(), OPTIONS)
     root = {"AWS": "arn:aws:iam::123456789012:root"}
     needed = [one for function in deployment().functions for one in function.permissions if one.on is Target.KEY]
-    assert found["Functions"]["Action"] == sorted({action for one in needed for action in one.actions})
-    services = sorted({service for one in needed for service in one.via})
-    via = [f"{service}.eu-west-1.amazonaws.com" for service in services]
-    assert found["Functions"]["Condition"] == {"StringEquals": {"kms:ViaService": via}}
+    by_service: dict[str, set[str]] = {}
+    for one in needed:
+        for service in one.via:
+            by_service.setdefault(f"{service}.eu-west-1.amazonaws.com", set()).update(one.actions)
+    of_functions = [one for name, one in found.items() if name.startswith("Functions")]
+    allowed = {service: set(one["Action"]) for one in of_functions for service in one["Condition"]["StringEquals"][VIA]}
+    assert allowed == by_service
+    assert "FunctionsSnsSqs" in found or "FunctionsS3SnsSqs" in found
     assert found["WhoDeploysGrants"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
     assert found["SchedulesAreSent"]["Action"] == ["kms:Decrypt"]
     schedules = "arn:aws:scheduler:eu-west-1:123456789012:schedule/flowguard/*"
@@ -278,11 +283,135 @@ def test_the_policy_lets_the_accounts_own_policies_allow_what_roles_need() -> No
     assert found["SchedulesAreSent"]["Condition"] == {"ArnLike": context}
     making = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
     assert found["WhoDeploys"]["Action"] == making
-    made = [f"{service}.eu-west-1.amazonaws.com" for service in ("dynamodb", "lambda", "secretsmanager", "sns", "sqs")]
-    assert found["WhoDeploys"]["Condition"] == {"StringEquals": {"kms:ViaService": made}}
     assert found["WhoDeploysGrants"]["Action"] == ["kms:CreateGrant"]
-    for name in ("Functions", "WhoDeploys", "WhoDeploysGrants", "SchedulesAreSent"):
+    for name in ("WhoDeploys", "WhoDeploysGrants", "SchedulesAreSent", "Senders"):
         assert found[name]["Principal"] == root
+    assert all(one["Principal"] == root for one in of_functions)
+
+
+def made_through(needed: Deployment, key: str = KEY) -> list[str]:
+    found = {one["Sid"]: one for one in key_policy(needed, key, OPTIONS)["Statement"]}
+    if "WhoDeploys" not in found:
+        assert "WhoDeploysGrants" not in found
+        return []
+    services = [place.split(".")[0] for place in found["WhoDeploys"]["Condition"]["StringEquals"][VIA]]
+    assert ("WhoDeploysGrants" in found) == bool({"dynamodb", "lambda"} & set(services))
+    return services
+
+
+def test_who_deploys_may_use_it_through_the_services_alone_in_which_something_is_made_under_it() -> None:
+    needed = deployment()
+    assert made_through(needed) == ["dynamodb", "lambda", "sns", "sqs"], "its signing keys are there already"
+    assert made_through(replace(needed, signing_secret="keys")) == [
+        *("dynamodb", "lambda", "secretsmanager", "sns", "sqs")
+    ]
+    assert made_through(replace(needed, signing_secret="keys"), THEIRS) == []
+    assert made_through(replace(needed, topics=())) == ["dynamodb", "lambda", "sqs"]
+    assert made_through(replace(needed, topics=tuple(replace(one, existing=True) for one in needed.topics))) == [
+        *("dynamodb", "lambda", "sqs")
+    ]
+    there = tuple(replace(one, existing=True, kms_key=KEY) for one in needed.tables)
+    assert made_through(replace(needed, tables=there)) == ["lambda", "sns", "sqs"]
+    queues = tuple(replace(one, existing=True) for one in needed.queues)
+    assert made_through(replace(needed, tables=there, queues=queues, topics=(), functions=())) == []
+
+
+def test_who_deploys_may_use_it_through_the_scheduler_where_schedules_are_made_under_it() -> None:
+    tick = ScheduleNeed("tick", "everything", "everything-pack", "rate(1 day)", "UTC", "{}", "everything-dead-letters")
+    needed = replace(deployment(), schedules=(tick,))
+    assert made_through(needed)[-1] == "scheduler"
+    assert made_through(needed, THEIRS) == []
+
+
+def test_who_deploys_needs_the_key_of_a_single_table_too() -> None:
+    needed, _ = with_options(tables={"lines": {"kms_key": THEIRS}})
+    assert made_through(needed, THEIRS) == ["dynamodb"]
+
+
+def senders(needed: Deployment, options: DeployOptions = OPTIONS) -> dict[str, list[str]]:
+    """The queues for which a policy lets others use the key, by the statement."""
+    found = policy(needed, options)
+    each = {name: one for name, one in found.items() if name.startswith("Senders")}
+    assert all(one["Action"] == SENDS for one in each.values())
+    assert all(one["Condition"]["StringEquals"] == {VIA: ["sqs.eu-west-1.amazonaws.com"]} for one in each.values())
+    context = "kms:EncryptionContext:aws:sqs:arn"
+    return {
+        name: [arn.rpartition(":")[2] for arn in one["Condition"]["ArnEquals"][context]] for name, one in each.items()
+    }
+
+
+def test_others_of_the_account_may_use_it_for_queues_alone_to_which_they_send() -> None:
+    options = DeployOptions(kms_key=KEY)
+    needed = needs("flows.take_payment.handlers", options=options)
+    closed = {"take-payment-dead-letters"}
+    assert set(senders(needed, options)["Senders"]) == {one.name for one in needed.queues if one.made} - closed
+    operated = options.model_copy(update={"operators": ("on-call",)})
+    assert "payments-to-book" in senders(needed, operated)["Senders"], "operators redrive there"
+    named = DeployOptions.model_validate({"kms_key": KEY, "queues": {"take-payment-dead-letters": {"senders": ["x"]}}})
+    assert closed <= set(senders(needs("flows.take_payment.handlers", options=named), named)["Senders"])
+
+
+def test_the_scheduler_may_use_it_for_the_queues_to_which_it_sends() -> None:
+    needed = deployment()
+    targets = {one.name for one in needed.schedule_targets()} | set(needed.undelivered_by_scheduler)
+    assert targets
+    assert targets <= set(senders(needed)["Senders"])
+    without = replace(needed, flows=(), undelivered_schedules=None)
+    closed = {one.name for one in needed.queues if one.role in (Role.ANSWERS, Role.DEAD_LETTERS)}
+    assert not closed & set(senders(without)["Senders"])
+
+
+def test_a_queue_that_is_there_already_has_senders_whom_its_owner_knows() -> None:
+    needed, options = with_options(kms_key=KEY, queues={"parcels": {"existing": True, "kms_key": KEY}})
+    assert "parcels" not in senders(needed, options)["Senders"]
+
+
+def test_named_roles_of_another_account_may_use_it_for_their_queues() -> None:
+    role = "arn:aws:iam::210987654321:role/asked-elsewhere"
+    given = {"kms_key": KEY, "account": "123456789012", "queues": {"validate-cart": {"senders": [role]}}}
+    options = DeployOptions.model_validate(given)
+    needed = needs("flows.validate_cart.handlers", options=options)
+    assert senders(needed, options)["SendersOf210987654321"] == ["validate-cart"]
+    statement = policy(needed, options)["SendersOf210987654321"]
+    assert statement["Principal"] == {"AWS": "arn:aws:iam::210987654321:root"}
+    assert statement["Condition"]["ArnEquals"]["aws:PrincipalArn"] == [role]
+    plain = DeployOptions(kms_key=KEY)
+    assert senders(needs("flows.validate_cart.handlers", options=plain), plain).keys() == {"Senders"}
+
+
+# -- the topic of the alarms
+
+ON_CALL: Final = "arn:aws:sns:eu-west-1:123456789012:on-call"
+
+
+def test_cloudwatch_may_use_the_key_of_the_topic_of_the_alarms() -> None:
+    options = DeployOptions.model_validate({"alarm_topic": {"arn": ON_CALL, "kms_key": KEY}})
+    found = policy(needs("flows.take_payment.handlers", options=options), options)
+    assert found.keys() == {"AlarmsAreSent"}
+    assert found["AlarmsAreSent"]["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert found["AlarmsAreSent"]["Action"] == SENDS
+    assert found["AlarmsAreSent"]["Condition"] == {"ArnEquals": {"kms:EncryptionContext:aws:sns:topicArn": [ON_CALL]}}
+    other = OPTIONS.model_copy(update={"alarm_topic": options.alarm_topic})
+    assert "AlarmsAreSent" in policy(deployment(), other)
+    assert "AlarmsAreSent" not in policy(deployment(), other.model_copy(update={"alarm_topic": None}))
+    assert "AlarmsAreSent" not in {one["Sid"] for one in key_policy(deployment(), THEIRS, other)["Statement"]}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_topic_of_the_alarms_is_the_parameters_default(form: str) -> None:
+    options = DeployOptions.model_validate({"alarm_topic": {"arn": ON_CALL}})
+    for chosen, default in ((options, ON_CALL), (DeployOptions(), "")):
+        found = json.loads(FORMATS[form](needs("flows.take_payment.handlers", options=chosen), chosen))
+        given = found["Parameters"]["AlarmTopic"]["Default"] if "Parameters" in found else None
+        assert (found["variable"]["alarm_topic"]["default"] if given is None else given) == default
+
+
+@pytest.mark.parametrize("arn", ["on-call", "arn:aws:sns:eu-west-1:123456789012:on-call.fifo", "arn:aws:sns:x"])
+def test_alarms_go_to_a_standard_topic_by_its_arn(arn: str, tmp_path: Path) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text(f'[alarm_topic]\narn = "{arn}"')
+    with pytest.raises(CannotDeploy, match="is no ARN of a standard topic"):
+        DeployOptions.read(file)
 
 
 def test_a_key_of_another_account_names_the_account_that_is_deployed_to() -> None:
@@ -295,19 +424,21 @@ def test_a_key_of_another_account_names_the_account_that_is_deployed_to() -> Non
 def test_the_policy_of_a_key_that_is_one_queues_alone_says_no_more() -> None:
     needed, options = with_options(kms_key=THEIRS, queues={"parcels": {"existing": True, "kms_key": KEY}})
     found = policy(needed, options)
-    assert found.keys() == {"Functions"}
-    assert found["Functions"]["Action"] == SENDS
-    assert found["Functions"]["Condition"] == {"StringEquals": {"kms:ViaService": ["sqs.eu-west-1.amazonaws.com"]}}
+    assert found.keys() == {"FunctionsSqs"}
+    assert found["FunctionsSqs"]["Action"] == SENDS
+    assert found["FunctionsSqs"]["Condition"] == {"StringEquals": {VIA: ["sqs.eu-west-1.amazonaws.com"]}}
 
 
 def test_the_policy_says_nothing_of_schedules_topics_and_rules_that_are_not_there() -> None:
     options = DeployOptions(kms_key=KEY)
     found = policy(needs("flows.take_payment.handlers", options=options), options)
-    assert found.keys() == {"Functions", "WhoDeploys", "WhoDeploysGrants", "Logs"}
+    of_functions = {name for name in found if name.startswith("Functions")}
+    assert of_functions == {"FunctionsDynamodb", "FunctionsLambda", "FunctionsSqs"}
+    assert found.keys() - of_functions == {"Senders", "WhoDeploys", "WhoDeploysGrants", "Logs"}
 
 
 def test_where_no_function_is_deployed_there_are_no_logs() -> None:
-    found = key_policy(replace(deployment(), functions=()), KEY)
+    found = key_policy(replace(deployment(), functions=(), queues=()), KEY, OPTIONS)
     assert "Logs" not in {one["Sid"] for one in found["Statement"]}
 
 

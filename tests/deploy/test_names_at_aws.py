@@ -24,9 +24,10 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.destinations import Bus
 from flowguard.dev.functions import Order, mapping_of, outside_environment
 from flowguard.dev.provided import Provider
-from flowguard.names.at_aws import Names
+from flowguard.names.at_aws import Names, rule_of
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.moto import EmbeddedAWS
+from tests.deploy import everything
 from tests.deploy.streaming import CLICKED, KEY, PRICES, SHARED
 from tests.deploy.templates import MODULES, options_of
 from tests.deploy.topics import CLUSTER, PLAIN_SECRET, SCRAM_SECRET
@@ -237,8 +238,13 @@ def test_single_resources_can_have_a_name_of_their_own() -> None:
     )
     [table] = [one for one in needed.tables if "stock" in one.name and one.name.startswith("arn:")]
     assert table.existing
-    given = dict(needed.functions[0].environment)["FLOWGUARD_NAMES"]
-    assert given == f"{RULE},queues.goods-received=goods,queues.orders-settled={theirs},tables.stock={stock}"
+    given = {one.name: dict(one.environment)["FLOWGUARD_NAMES"] for one in needed.functions}
+    of_orders = f"{RULE},queues.orders-settled={theirs},tables.stock={stock}"
+    assert given == {
+        "staging-add-to-order": of_orders,
+        "staging-place-order": of_orders,
+        "staging-receive-goods": f"{RULE},queues.goods-received=goods,tables.stock={stock}",
+    }, "each knows the names of what it uses"
     text = FORMATS["cloudformation"](needed, options)
     assert f'"{stock}"' in text, "the role may use it"
     assert text.count(theirs) >= 1
@@ -323,6 +329,7 @@ class Served:
 DELIVERY: Final = {"delivery_id": "delivery-1", "sku": "tea", "pieces": 10}
 
 
+@pytest.mark.slow("runs flows in two deployments")
 def test_the_same_request_runs_once_in_each_deployment_and_neither_sees_the_other(aws: EmbeddedAWS) -> None:
     plain, staging = Served(aws, "*"), Served(aws, RULE)
     staging.send("staging-goods-received", DELIVERY)
@@ -350,6 +357,7 @@ def test_an_order_goes_through_all_its_stages_under_other_names(aws: EmbeddedAWS
 DELIVERIES: Final = "flows.orders.flow:ReceiveGoods"
 
 
+@pytest.mark.slow("runs flows in two deployments")
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -380,6 +388,7 @@ def test_a_command_reads_the_deployment_that_the_environment_names(
     assert (said in elsewhere.output) is is_named_as_at_aws
 
 
+@pytest.mark.slow("runs flows in two deployments")
 def test_a_command_sends_to_the_deployment_that_the_environment_names(
     aws: EmbeddedAWS, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -391,5 +400,77 @@ def test_a_command_sends_to_the_deployment_that_the_environment_names(
     assert (plain.work(), staging.work()) == ([], ["completed"])
 
 
+def named(module: str, **given: str) -> dict[str, set[str]]:
+    """The names given one by one that each function of a deployment knows."""
+    names = ",".join(["*", *(f"{place.replace('__', '.', 1)}={name}" for place, name in given.items())])
+    needed = needs_of(find_functions([module]), under(DeployOptions.model_validate(everything.OPTIONS), names))
+    known = {one.name: dict(one.environment)["FLOWGUARD_NAMES"] for one in needed.functions}
+    return {name: set(Names.parse(text).given) for name, text in known.items()}
+
+
+def test_a_function_knows_the_names_of_what_it_uses_of_each_kind() -> None:
+    given = {
+        "tables__lines": "all-lines",
+        "tables__flowguard": "all-runs",
+        "tables__others": "x",
+        "queues__parcels": "all-parcels",
+        "queues__others": "y",
+        "topics__news.fifo": "all-news.fifo",
+        "topics__others": "z",
+        "topics__orders-placed": "all-placed",
+        "functions__print-label": "prints",
+        "functions__others": "w",
+        "queues__to-ship.fifo": "all-to-ship.fifo",
+        "queues__everything-dead-letters": "all-letters",
+    }
+    known = named("tests.deploy.everything", **given)
+    of_flow = {"tables.flowguard", "queues.to-ship.fifo", "queues.everything-dead-letters"}
+    assert all(of_flow <= each for each in known.values()), "what a flow knows its messages by"
+    assert {"tables.lines", "queues.parcels"} <= known["everything-pack"]
+    assert {"topics.news.fifo", "functions.print-label"} <= known["everything-ship"]
+    assert not {"tables.lines", "topics.orders-placed"} & known["everything-ship"]
+    assert "topics.orders-placed" in known["everything-pack"]
+    assert "topics.news.fifo" in known["everything-answers"], "it feeds a queue that is read there"
+    assert not [each for each in known.values() if any("others" in place for place in each)]
+
+
+def test_a_bus_is_known_where_it_is_sent_to_and_where_it_feeds_a_queue() -> None:
+    needed = needs_of(find_functions(["tests.deploy.everything"]), DeployOptions.model_validate(everything.OPTIONS))
+    function, names = needed.function("everything-answers"), Names.parse("*,buses.shop=all-shops")
+    sends = replace(function, permissions=(Permission("bus", "shop", ("events:PutEvents",)),))
+    fed = tuple(
+        replace(queue, rules=(Bus("shop", source="a", detail_type="b"),)) if queue.name in function.reads else queue
+        for queue in needed.queues
+    )
+    for given in (
+        replace(needed, functions=(sends,)),
+        replace(needed, functions=(replace(function, permissions=()),), queues=fed),
+    ):
+        [named_at_aws] = under_names(given, names).functions
+        assert dict(named_at_aws.environment)["FLOWGUARD_NAMES"] == "*,buses.shop=all-shops"
+    [other] = under_names(replace(needed, functions=(replace(function, permissions=()),)), names).functions
+    assert dict(other.environment)["FLOWGUARD_NAMES"] == "*"
+
+
+def test_a_function_with_an_alias_and_the_queues_of_its_flow_are_known_too() -> None:
+    needed = needs_of(find_functions(["tests.deploy.everything"]), DeployOptions.model_validate(everything.OPTIONS))
+    called = Permission("function", "print-label:live", ("lambda:InvokeFunction",))
+    function = replace(needed.function("everything-answers"), permissions=(called,), reads=())
+    text = "*,functions.print-label=prints,queues.everything-dead-letters=letters,queues.to-ship.fifo=ships.fifo"
+    [named_at_aws] = under_names(replace(needed, functions=(function,)), Names.parse(text)).functions
+    assert dict(named_at_aws.environment)["FLOWGUARD_NAMES"] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [("", "*"), (" ", "*"), (",queues.a=b", "*"), ("staging-*", "staging-*"), (" *-dev , queues.a=b", "*-dev")],
+)
+def test_the_rule_of_a_text_of_names(text: str, rule: str) -> None:
+    assert rule_of(text) == rule
+
+
 def test_commands_in_another_terminal_are_told_the_names(aws: EmbeddedAWS) -> None:
+    every = "staging-*,queues.nobodys=x"
+    assert outside_environment(Served(aws, every).needed, {})["FLOWGUARD_NAMES"] == every
+    assert "FLOWGUARD_NAMES" not in outside_environment(Served(aws, "*").needed, {})
     assert outside_environment(Served(aws, RULE).needed, {})["FLOWGUARD_NAMES"] == RULE

@@ -116,9 +116,12 @@ class Sending(NamedTuple):
         return "Deny" not in said and ("Allow" in said or by_itself)
 
     def _is_meant(self, statement: Any, queue: Any) -> bool:
-        here = statement["Action"] == "sqs:SendMessage" and same(statement["Resource"], queue)
+        actions = statement["Action"]
+        is_sending = "sqs:SendMessage" in (actions if isinstance(actions, list) else [actions])
+        here = is_sending and same(statement["Resource"], queue)
         principal = statement["Principal"]
-        who = principal == "*" or (isinstance(principal, dict) and principal == {"Service": self.service})
+        account = {"AWS": f"arn:aws:iam::{self.account}:root"}
+        who = principal == "*" or principal in ({"Service": self.service}, account if self.role is not None else None)
         return here and who and all(self._holds(*one) for one in statement.get("Condition", {}).items())
 
     def _holds(self, operator: str, keys: Mapping[str, Any]) -> bool:
@@ -255,7 +258,7 @@ def test_the_scheduler_may_send_where_it_brings_deadlines(name: str, form: str) 
 def test_a_topic_or_rule_may_send_to_its_own_queues_alone(name: str, form: str) -> None:
     for policy in policies(template(name, form)):
         for one in policy.document["Statement"]:
-            if one["Effect"] == "Allow" and one["Principal"]["Service"] != "s3.amazonaws.com":
+            if one["Effect"] == "Allow" and one["Principal"].get("Service") not in (None, "s3.amazonaws.com"):
                 [(operator, keys)] = one["Condition"].items()
                 assert operator == "ArnEquals"
                 fed = Sending(service=one["Principal"]["Service"], source=keys["aws:SourceArn"])
@@ -272,6 +275,65 @@ def test_a_role_of_another_deployment_may_send_that_the_options_name(form: str) 
     [policy] = [one for one in policies(found) if one.queue == "validate-cart"]
     assert Sending(role).may_send(policy.document, policy.arn)
     assert not Sending(f"{role}-2").may_send(policy.document, policy.arn)
+
+
+THEIRS: Final = f"arn:aws:iam::{ANOTHER}:role/teams/asked-elsewhere"
+
+
+def with_senders(form: str, roles: list[str], **given: Any) -> Policy:
+    """The policy of the queue of answers of ``validate_cart`` where the options name roles that send there."""
+    options = DeployOptions.model_validate({"queues": {"validate-cart": {"senders": roles}}, **given})
+    found = json.loads(FORMATS[form](needs(MODULES["validate_cart"], options=options), options))
+    [policy] = [one for one in policies(found) if one.queue == "validate-cart"]
+    return policy
+
+
+@OF_ALL
+@pytest.mark.parametrize("given", [{}, {"account": ACCOUNT}])
+def test_a_role_of_another_account_may_send_that_the_options_name(form: str, given: dict[str, Any]) -> None:
+    """Its own policies have to allow it too: across accounts both do."""
+    policy = with_senders(form, [THEIRS], **given)
+    sending = Sending(THEIRS, account=ANOTHER)
+    assert sending.may_send(policy.document, policy.arn)
+    assert not sending._replace(role=f"{THEIRS}-2").may_send(policy.document, policy.arn)
+    [allowing] = [one for one in policy.document["Statement"] if one["Principal"] != "*"]
+    assert allowing["Action"] == ["sqs:GetQueueUrl", "sqs:SendMessage"]
+
+
+@OF_ALL
+def test_each_account_has_a_statement_of_its_own(form: str) -> None:
+    others = [THEIRS, THEIRS.replace(ANOTHER, "333333333333"), f"{THEIRS}-2"]
+    policy = with_senders(form, others)
+    assert all(Sending(role, account=role.split(":")[4]).may_send(policy.document, policy.arn) for role in others)
+    accounts = [one["Principal"]["AWS"] for one in policy.document["Statement"] if one["Principal"] != "*"]
+    assert accounts == [f"arn:aws:iam::{account}:root" for account in (ANOTHER, "333333333333")]
+
+
+@OF_ALL
+def test_roles_of_the_account_itself_need_no_statement_that_allows(form: str) -> None:
+    for role in (f"arn:aws:iam::{ACCOUNT}:role/shop-api", "shop-api"):
+        policy = with_senders(form, [role], account=ACCOUNT)
+        assert [one["Effect"] for one in policy.document["Statement"]] == ["Deny"]
+
+
+@OF_ALL
+def test_operators_of_another_account_may_send_where_operators_may(form: str) -> None:
+    role = f"arn:aws:iam::{ANOTHER}:role/on-call"
+    options = DeployOptions(operators=(role,), account=ACCOUNT)
+    found = json.loads(FORMATS[form](needs(MODULES["take_payment"], options=options), options))
+    may = {one.queue for one in policies(found) if Sending(role, account=ANOTHER).may_send(one.document, one.arn)}
+    made = {one.name for one in needs(MODULES["take_payment"], options=options).queues if one.made}
+    assert may == made - {"take-payment-dead-letters"}, "nobody redrives into the dead letters"
+    assert set(HOPS["take_payment"]) < may, "requests are sent again to the first inbox"
+    other = Sending(f"{role}-2", account=ANOTHER)
+    assert not [one.queue for one in policies(found) if other.may_send(one.document, one.arn)]
+
+
+@OF_ALL
+def test_without_an_account_open_queues_get_no_policy_for_operators(form: str) -> None:
+    options = DeployOptions(operators=(f"arn:aws:iam::{ANOTHER}:role/on-call",))
+    found = json.loads(FORMATS[form](needs(MODULES["take_payment"], options=options), options))
+    assert {one.queue for one in policies(found)} == {*HOPS["take_payment"], "take-payment-dead-letters"}
 
 
 # -- dead letters, and what operators send to -------------------------------------------------------------------------
@@ -370,7 +432,7 @@ def test_senders_of_a_callback_that_a_topic_feeds_leave_the_topic_in(form: str) 
     options = options_of("everything").model_copy(update={"queues": DeployOptions.model_validate(given).queues})
     text = FORMATS[form](needs(MODULES["everything"], options=options), options)
     [policy] = [one for one in policies(json.loads(text)) if one.queue == "everything-news.fifo"]
-    [fed] = [one for one in policy.document["Statement"] if one["Effect"] == "Allow"]
+    [fed] = [one for one in policy.document["Statement"] if "Service" in one["Principal"]]
     topic = Sending(service="sns.amazonaws.com", source=fed["Condition"]["ArnEquals"]["aws:SourceArn"])
     assert topic.may_send(policy.document, policy.arn)
     assert Sending(role).may_send(policy.document, policy.arn)

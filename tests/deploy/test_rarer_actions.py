@@ -231,6 +231,7 @@ def runs() -> tuple[set[Made], set[Made]]:
     return granted(needed), made
 
 
+@pytest.mark.slow("runs what a role allows")
 def test_all_that_they_need_is_granted(runs: tuple[set[Made], set[Made]]) -> None:
     allowed, made = runs
     assert sorted(made - allowed) == []

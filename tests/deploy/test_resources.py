@@ -23,6 +23,7 @@ from flowguard.events import EventType
 from flowguard.worker.patience import pause
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
+from tests.deploy.stated import stated
 from tests.deploy.templates import MODULES, SHIPPED, options_of, template, text_of
 from tests.deploy.terraform_schema import problems_of_configuration
 
@@ -333,6 +334,7 @@ def test_terraform_destroys_no_table_or_queue_by_itself(name: str) -> None:
         assert all(one["lifecycle"] == {"prevent_destroy": True} for one in blocks(name, kind).values())
 
 
+@pytest.mark.slow("writes templates of all flows")
 @ALL
 @AS_RESOURCES
 def test_resources_say_whose_they_are(name: str, form: str) -> None:
@@ -391,6 +393,35 @@ def test_the_second_of_two_flows_that_wait_makes_no_second_secret(form: str) -> 
     made = ("AWS::SecretsManager::Secret", "aws_secretsmanager_secret")
     assert [any(kind in text for kind in made) for text in (first, second)] == [True, False]
     assert "flowguard/signing-keys" in second
+
+
+def test_terraform_keeps_the_keys_in_no_state_and_writes_them_once() -> None:
+    """What is ephemeral is in no plan and no state, and a version that stays the same is not written again."""
+    found = json.loads(FORMATS["terraform-json"](needs("flows.approval.handlers"), DeployOptions()))
+    [version] = found["resource"]["aws_secretsmanager_secret_version"].values()
+    [(key, generated)] = found["ephemeral"]["aws_secretsmanager_random_password"].items()
+    assert version == {
+        "secret_id": f"${{aws_secretsmanager_secret.{key}.id}}",
+        "secret_string_wo": f"${{ephemeral.aws_secretsmanager_random_password.{key}.random_password}}",
+        "secret_string_wo_version": 1,
+    }
+    assert generated == {"password_length": 64, "exclude_punctuation": True}
+    assert "aws_secretsmanager_random_password" not in found["data"]
+    assert found["terraform"].keys() == {"required_providers"}, "checkov cannot read a required_version in JSON"
+    assert "ephemeral" not in json.loads(FORMATS["terraform-json"](needs("flows.orders.handlers"), DeployOptions()))
+
+
+# -- logs
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_log_stays_without_its_function_where_the_options_say_how_long_it_is_kept(form: str) -> None:
+    for given, stays in (({"log_retention": 365}, True), ({"log_retention": 30}, True), ({}, None)):
+        options = DeployOptions.model_validate(given)
+        facts = stated(json.loads(FORMATS[form](needs("flows.orders.handlers", options=options), options)))
+        logs = [fact for (kind, _), fact in facts.items() if kind == "logs"]
+        assert len(logs) == 3
+        assert [fact.get("stays") for fact in logs] == [stays] * 3
 
 
 # -- tables

@@ -258,7 +258,7 @@ def test_who_deploys_may_use_the_key_through_the_scheduler_for_schedules_alone()
     key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
     for module, expected in (("ticking", True), ("orders", False)):
         options = DeployOptions.model_validate({"kms_key": key})
-        policy = key_policy(needs(MODULES[module], options=options), key)
+        policy = key_policy(needs(MODULES[module], options=options), key, options)
         [statement] = [each for each in policy["Statement"] if each["Sid"] == "WhoDeploys"]
         assert ("scheduler.eu-west-1.amazonaws.com" in json.dumps(statement)) is expected
         assert any(each["Sid"] == "SchedulesAreSent" for each in policy["Statement"]) is expected

@@ -142,6 +142,7 @@ def test_each_resource_is_the_same_as_in_the_single_template(name: str, tmp_path
         assert theirs == ours, type_
 
 
+@pytest.mark.slow("writes templates of all flows")
 @EACH
 def test_the_doctor_finds_the_same_in_both(name: str, tmp_path: Path) -> None:
     needed, options = ALL[name]

@@ -99,6 +99,7 @@ def test_however_often_they_are_sent_and_delivered_each_message_counts_once(shop
     assert result.item("stock", sku="tea") == {"sku": "tea", "pieces": 1, "received": 4, "sold": 3}
 
 
+@pytest.mark.slow("runs a flow of many additions")
 def test_an_order_grows_with_its_additions_and_with_nothing_else(shop: FlowRunner) -> None:
     """No list of the ids that were counted."""
     before = ordering(shop, tea=1).run().item("orders", order_id="o-1")

@@ -48,6 +48,7 @@ def test_the_corpus_breaks_every_rule() -> None:
     assert {rule.id for rule in CHECKS} | {"FG001", "FG002", "FG003", "FG004", "FG113"} == {rule.id for rule in RULES}
 
 
+@pytest.mark.slow("reads the shipped flows")
 def test_the_shipped_flows_break_none() -> None:
     shown = check(str(ROOT / "flows"), imports=True)
     assert (shown.exit_code, shown.stderr) == (0, "")
@@ -153,6 +154,7 @@ class Orders(Flow, name="orders", object_id="order_id"{remembered}):
 """
 
 
+@pytest.mark.slow("reads the shipped flows")
 @pytest.mark.parametrize(
     ("imported", "stage"),
     [

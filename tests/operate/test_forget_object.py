@@ -210,6 +210,7 @@ EVERY: Final = pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytes
 AFTER: Final = pytest.mark.parametrize("after", [False, True], ids=["before the call", "its answer is lost"])
 
 
+@pytest.mark.slow("cuts off after each call")
 @EVERY
 @AFTER
 def test_cut_off_at_any_call_it_ends_the_same_when_it_is_made_again(after: bool, every: int) -> None:
@@ -229,6 +230,7 @@ def test_cut_off_at_any_call_it_ends_the_same_when_it_is_made_again(after: bool,
             assert at.aws.state_key(CHANGES) == end, f"cut off at call {call} of {whole.calls}"
 
 
+@pytest.mark.slow("cuts off after each call")
 @EVERY
 @AFTER
 def test_cut_off_at_any_call_and_never_made_again_no_late_message_runs(after: bool, every: int) -> None:
@@ -261,6 +263,7 @@ class Meanwhile:
         return proceed()
 
 
+@pytest.mark.slow("cuts off after each call")
 @EVERY
 def test_a_newer_request_that_comes_meanwhile_loses_nothing(every: int) -> None:
     with settled() as at:
@@ -424,6 +427,7 @@ def test_children_are_named_and_left_where_their_flow_is_not_given() -> None:
         assert [name for name in at.places(GONE) if name == "S3"] == ["S3"]
 
 
+@pytest.mark.slow("cuts off after each call")
 def test_a_child_that_has_a_run_of_somebody_else_by_now_is_no_child() -> None:
     with settled() as at:
         at.runner.send(at.picks, Part(part_id=f"{GONE}-small", note="another's"))
@@ -756,6 +760,7 @@ def test_a_text_that_only_the_journal_names_is_removed_when_it_is_made_again(aft
         assert {older, early} & at.aws._s3.state()["texts"].keys() == set()
 
 
+@pytest.mark.slow("cuts off after each call")
 def test_rows_of_callers_are_removed() -> None:
     with settled() as at:
         row: Any = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "caller#t#k"}, "caller": {"S": MARKER}}

@@ -426,6 +426,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow("tries generated texts")
 @given(values)
 def test_any_nested_value_comes_back_exactly(value: Any) -> None:
     assert difference(value, from_text(to_text(value))) is None

@@ -36,6 +36,7 @@ def left(view: View) -> None:
     assert (tea["left"], bill and bill["total"]) in {(10, None), (7, Decimal("13.5"))}
 
 
+@pytest.mark.slow("explores a handler")
 def test_they_are_there_again_in_each_schedule() -> None:
     report = explore(SELL, [ORDER], tables=TABLES, items=ITEMS, invariants=[left], bound=0, walks=0)
     assert report.ok, str(report)

@@ -25,6 +25,7 @@ def undated(source: str) -> Iterator[int]:
                 yield call.lineno
 
 
+@pytest.mark.slow("reads all modules")
 def test_everything_that_is_deprecated_says_until_when_it_works() -> None:
     found = {
         f"{path.relative_to(PACKAGE)}:{line}"

@@ -1,7 +1,8 @@
 """``python -m tests.proofs.suite``: the tests that `make test` leaves out, since they take too long for each change.
 
-They are marked with ``@pytest.mark.proof("why it takes so long")``. Those that are marked as ``long`` repeat a proof on
-another engine or at another size: only ``--long`` runs them too. ``--json`` prints what became of each as JSON.
+They are marked with ``@pytest.mark.slow("why it takes so long")``, or with ``proof`` where no guard needs them. Those
+that are marked as ``long`` repeat a proof on another engine or at another size: only ``--long`` runs them too.
+``--json`` prints what became of each as JSON.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any, Final
 import pytest
 
 TESTS: Final = Path(__file__).parents[1]
-QUICK: Final = "not proof and not long"
+QUICK: Final = "not slow and not proof and not long"
 """What `make test` runs."""
 
-PROOFS: Final = "proof and not long"
-ALL: Final = "proof or long"
+PROOFS: Final = "(slow or proof) and not long"
+ALL: Final = "slow or proof or long"
 """What is run before a release."""
 
 

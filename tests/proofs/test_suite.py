@@ -28,7 +28,8 @@ class Found:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config, items):
         self.tests = [one.nodeid for one in items]
-        self.marked = [one.nodeid for one in items if {"proof", "long"} & {mark.name for mark in one.iter_markers()}]
+        marks = {"slow", "proof", "long"}
+        self.marked = [one.nodeid for one in items if marks & {mark.name for mark in one.iter_markers()}]
         for config.option.markexpr in sys.argv[1:]:  # one collection for all selections: it takes its time
             chosen = list(items)
             config.pluginmanager.get_plugin("mark").pytest_collection_modifyitems(chosen, config)
@@ -95,6 +96,7 @@ def marked(mark: str) -> str:
     return BUSY.replace("def test", f"@pytest.mark.{mark}\ndef test")
 
 
+@pytest.mark.slow("starts pytest")
 def test_a_test_that_takes_more_cpu_than_the_limit_fails_and_is_told_the_cure(session: pytest.Pytester) -> None:
     session.makepyfile(BUSY)
     ended = run(session, "--cpu-limit=0.01")

@@ -13,7 +13,7 @@ import pytest
 
 from flowguard.aws import expressions, memos, run_pages
 from flowguard.aws.claim_call import claim_call
-from flowguard.aws.commit_call import back_off_call, note_kills_call, release_call
+from flowguard.aws.commit_call import note_kills_call, release_call
 from flowguard.aws.items import FIXED, read_item, read_record, record_item
 from flowguard.names.ids import RequestId
 from flowguard.protocol import fields
@@ -62,7 +62,7 @@ def test_what_is_read_for_a_list() -> None:
     assert set(run_pages.PARTS.split(", ")) == {
         *("pk", "sk", "request_id", "requested_at", "version", "#status", "stage", "hop", "retry", "redrive", "epoch"),
         *("#owner", "lease_until", "done", "committed_at", "#ttl", "#error", "waiting", "#wait", "failed", "cancelled"),
-        *("reset_at", "back_off", "burst"),
+        *("reset_at", "back_off", "burst", "kills"),
     }
     assert {f"#{one}": one for one in ("status", "owner", "ttl", "error", "wait")} == run_pages.NAMES
 
@@ -193,10 +193,11 @@ def _updates() -> Iterator[tuple[Writer, str, Mapping[str, str]]]:
     calls: list[tuple[Writer, Any]] = [(claiming(one), claim_call("table", one)) for one in _requests()]
     claim = _claim(_asked(OnConflict.ATTACH, 2, False))
     calls += [(fields.COMMIT, one) for one in _commits()]
-    calls.append((fields.RELEASE, release_call("table", claim, NOW, failed=True, history="x", rest=BackOff(NOTE, NOW))))
+    calls.append((fields.RELEASE, release_call("table", claim, NOW, history="x", rest=BackOff(NOTE, NOW))))
     taken_over = claim._replace(item=claim.item._replace(outbox=Outbox(RequestId("another"), NOW, ())))
-    calls.append((fields.RELEASE, release_call("table", taken_over, NOW, failed=False, rest=Burst(NOW, NOW, NOW))))
-    calls.append((fields.BACK_OFF, back_off_call("table", claim, BackOff(NOTE, NOW))))
+    calls.append((fields.RELEASE, release_call("table", taken_over, NOW, rest=Burst(NOW, NOW, NOW))))
+    told = claim._replace(item=claim.item._replace(history="x"))
+    calls.append((fields.RELEASE, release_call("table", told, NOW, rest=BackOff(NOTE, NOW))))
     calls.append((fields.KILLS, note_kills_call("table", claim)))
     calls += [(fields.MEMORY, memos._update("table", claim, "name", {}, first)) for first in (True, False)]
     for writer, call in calls:
@@ -283,7 +284,7 @@ NAMED_BY: Final = {
     "reset_at": 3,
     "reset_by": 2,
     "back_off": 4,
-    "kills": 4,
+    "kills": 5,
     "first_text": 4,
     "text_epoch": 4,
     "answered_key": 3,

@@ -25,6 +25,7 @@ from flowguard.protocol.run_orders import (
     ResetOrder,
     answer_statement,
     cancel_attributes,
+    deadline_statement,
     order_attributes,
     order_signature,
     read_order,
@@ -275,3 +276,13 @@ def test_the_attributes_of_an_order_are_a_message_of_its_own() -> None:
         REQUESTED_AT: Attribute.number(5),
         PLACE: Attribute.string('{"deadline":{}}'),
     }
+
+
+def test_what_is_signed_of_a_deadline_has_the_tenant_that_it_names() -> None:
+    of = address("deadline")
+    assert deadline_statement(of, None) == of.statement
+    assert json.loads(deadline_statement(of, "acme")) == [of.statement, "acme"]
+    place = {"deadline": {**of.as_json(), "tenant": "acme"}, "tenant": "another"}
+    order = read_order(record(json.dumps(place)))
+    assert order is not None
+    assert order.statement == deadline_statement(of, "acme")

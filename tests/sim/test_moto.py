@@ -98,6 +98,7 @@ def test_a_second_one_at_the_same_time_is_refused(embedded: EmbeddedAWS) -> None
     embedded.create_table("still-works")
 
 
+@pytest.mark.slow("starts processes and threads on moto")
 def test_a_client_made_before_moto_was_imported_does_not_reach_the_real_aws() -> None:
     script = """
 import sys, boto3
@@ -169,6 +170,7 @@ def restless_threads() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.slow("starts processes and threads on moto")
 @pytest.mark.usefixtures("restless_threads")
 def test_of_eight_racing_conditional_writes_one_wins(embedded: EmbeddedAWS) -> None:
     embedded.create_table("races")

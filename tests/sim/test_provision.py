@@ -116,6 +116,7 @@ def test_an_engine_that_goes_back_has_what_was_supplied_and_not_what_users_creat
         assert len(aws.client("sqs").list_queues()["QueueUrls"]) == 2
 
 
+@pytest.mark.slow("runs a flow on each engine")
 def test_each_schedule_has_the_undeclared_that_the_first_one_used() -> None:
     report = explore(Counting, [sqs_event("orders", {"order_id": "o1"})], bound=0, walks=0)
     assert report.schedules > 40

@@ -80,6 +80,7 @@ def test_a_plain_function_is_explored_like_a_flow() -> None:
     assert len(seen) > 1
 
 
+@pytest.mark.slow("runs flows")
 def test_items_are_there_for_an_exploration_and_for_one_schedule_again() -> None:
     seen: list[Any] = []
     items = {"prices": [{"sku": "tea", "price": 4}]}

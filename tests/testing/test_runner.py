@@ -245,6 +245,7 @@ def test_a_run_may_be_cancelled(flow_runner: FlowRunner) -> None:
     assert not flow_runner.cancel(Shop, "o1", why="not wanted")
 
 
+@pytest.mark.slow("runs flows")
 @on_both
 def test_what_a_test_sends_itself_is_delivered(flow_runner: FlowRunner, flow_engine: AWSInProcess) -> None:
     flow_runner.serve(Shop)

@@ -31,6 +31,7 @@ def test_controls_are_shown_and_never_sent(text: str, seen: str) -> None:
     seen.encode()
 
 
+@pytest.mark.slow("tries generated texts")
 def test_of_all_characters_none_that_is_printed_is_a_control() -> None:
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     left = set(printable(everything))

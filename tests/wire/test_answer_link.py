@@ -27,6 +27,7 @@ printable = st.text(st.characters(codec="utf-8"), min_size=1, max_size=LONGEST_C
 )
 
 
+@pytest.mark.slow("tries generated texts")
 @given(st.lists(printable, max_size=MOST_CHOICES))
 def test_whatever_is_offered_is_read_from_the_link(choices: list[str]) -> None:
     fields = parse_qsl(urlsplit(answer_link(BASE, "k1.a", choices=choices)).query)

@@ -88,14 +88,11 @@ class Replayed:
     def batches(self) -> None:
         return None
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
-        self.did.append("count the attempt" if failed else "release")
+    def release(self, claim: Claim, now: int, *, rest: BackOff | Burst | None = None) -> None:
+        self.did.append("count the attempt" if isinstance(rest, BackOff) else "release")
 
     def note_kills(self, claim: Claim) -> None:
         self.did.append(f"note {claim.item.kills} kills")
-
-    def back_off(self, claim: Claim, back_off: BackOff) -> None:
-        self.did.append("note the rest")
 
     def tell(self, claim: Claim, error: ErrorNote) -> None:
         self.did.append("tell")

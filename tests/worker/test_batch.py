@@ -117,10 +117,7 @@ class Others:
     def judge(self, request: ClaimRequest) -> Refused:
         raise AssertionError("every stage takes a lease")
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
-        raise AssertionError("nothing was claimed")
-
-    def back_off(self, claim: Claim, back_off: BackOff) -> None:
+    def release(self, claim: Claim, now: int, *, rest: BackOff | Burst | None = None) -> None:
         raise AssertionError("nothing was claimed")
 
     def tell(self, claim: Claim, error: ErrorNote) -> None:

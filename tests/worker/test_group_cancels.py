@@ -209,6 +209,7 @@ def many(at: WaitScene, number: int = IN_A_TURN + 1) -> dict[str, Any]:
     return order
 
 
+@pytest.mark.slow("strikes at each call of a run")
 def test_a_turn_cancels_some_shards_and_the_next_goes_on_from_there(at: WaitScene) -> None:
     first = many(at)
     with intercept(Recorder()) as calls:
@@ -226,6 +227,7 @@ def test_a_turn_cancels_some_shards_and_the_next_goes_on_from_there(at: WaitScen
     assert with_key(at, "cancel_group") == []
 
 
+@pytest.mark.slow("strikes at each call of a run")
 def test_copies_do_not_add_up(at: WaitScene) -> None:
     first = many(at)
     assert at.deliver(first)
@@ -238,6 +240,7 @@ def test_copies_do_not_add_up(at: WaitScene) -> None:
     assert with_key(at, "cancel_group") == []
 
 
+@pytest.mark.slow("strikes at each call of a run")
 def test_a_letter_of_the_order_that_is_sent_back_goes_on(at: WaitScene) -> None:
     first = many(at)
 
@@ -263,6 +266,7 @@ def test_what_was_never_asked_is_not_cancelled(at: WaitScene) -> None:
     assert at.waiting("searches") == []
 
 
+@pytest.mark.slow("strikes at each call of a run")
 def test_of_a_run_that_is_cancelled_between_two_turns_the_first_turns_are_cancelled(at: WaitScene) -> None:
     at.begin(group_of(*(f"s{place}" for place in range(IN_A_TURN + 1))))
     assert at.deliver(*with_key(at, "group"))
@@ -275,6 +279,7 @@ def test_of_a_run_that_is_cancelled_between_two_turns_the_first_turns_are_cancel
     assert with_key(at, "cancel_group") == []
 
 
+@pytest.mark.slow("strikes at each call of a run")
 @pytest.mark.parametrize(("operation", "requests"), [("GetItem", 0), ("UpdateItem", IN_A_TURN)])
 def test_a_run_that_is_cancelled_while_it_asks_cancels_all_that_it_asks(
     at: WaitScene, operation: str, requests: int

@@ -237,6 +237,7 @@ def judge_group(made: World, run: str, answers: list[str], *, timed_out: bool) -
         assert sum(answer != "TimedOut" for answer in answers) >= (made.quorum or 1) * made.shops
 
 
+@pytest.mark.slow("draws many runs")
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_happens_each_answer_of_a_group_is_read_or_refused(kind: str, seed: int) -> None:
@@ -245,6 +246,7 @@ def test_whatever_happens_each_answer_of_a_group_is_read_or_refused(kind: str, s
         judge(made)
 
 
+@pytest.mark.slow("draws many runs")
 def test_the_same_holds_of_more_requests_than_a_shard_has() -> None:
     with world(0, "supersede", MOST_IN_SHARD + 2) as made:
         blow(made)

@@ -489,6 +489,7 @@ def test_what_is_no_request_is_raised_to_who_invoked_the_function(event: object)
 texts = st.text(max_size=30)
 
 
+@pytest.mark.slow("strikes at each call of a run")
 @settings(max_examples=200)
 @given(
     method=st.sampled_from(["GET", "HEAD", "POST", "PUT"]),

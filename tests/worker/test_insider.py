@@ -215,6 +215,7 @@ WAYS: Final[Mapping[str, Callable[[Forged, RecordKind], Any]]] = {
 """What an insider can do who may not send to the queue of answers, or to whom that is the inbox."""
 
 
+@pytest.mark.slow("forges every order in every way")
 @pytest.mark.parametrize("function", [stages_handler, callback_handler, dlq_handler])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("said", ORDERS)

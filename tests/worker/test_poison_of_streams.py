@@ -109,6 +109,7 @@ def of_kafka(part: str) -> Callable[[bytes], Event]:
     return made
 
 
+@pytest.mark.slow("strikes at each call of a run")
 @pytest.mark.parametrize("name", BYTES)
 def test_bytes_of_whatever_kind_hold_a_shard_up_for_minutes_at_most(name: str) -> None:
     data = BYTES[name]

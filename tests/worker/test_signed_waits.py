@@ -25,6 +25,7 @@ from tests.waits import (
     Admits,
     Admitting,
     Cart,
+    Late,
     Progress,
     Search,
     SignedCarts,
@@ -126,6 +127,43 @@ def test_a_deadline_that_is_sent_again_is_still_signed(at: WaitScene) -> None:
     at.move_to(DEADLINE)
     assert at.deliver(again)
     assert at.wait.end is WaitEnd.TIMED_OUT
+
+
+def test_the_tenant_of_a_deadline_is_signed_and_goes_along_when_it_is_sent_again(at: WaitScene) -> None:
+    at.begin(for_searches, tenant="acme")
+    (sent,) = at.waiting("answers")
+    found = place(sent)
+    assert (found["deadline"]["tenant"], found["tenant"]) == ("acme", "acme")
+    for tenant in ("another", "no tenant", None):
+        assert not at.deliver(replaced(sent, {**found, "deadline": {**found["deadline"], "tenant": tenant}}))
+    assert at.told(EventType.UNTRUSTED) == 3
+    assert at.deliver(replaced(sent, {**found, "tenant": "another"})), "what stands beside it is not looked at"
+    (again,) = at.waiting("answers")
+    assert (place(again)["deadline"], place(again)["tenant"]) == (found["deadline"], "acme")
+    at.move_to(DEADLINE)
+    assert at.deliver(again)
+    assert at.wait.end is WaitEnd.TIMED_OUT
+
+
+def test_a_deadline_whose_signature_covers_no_tenant_has_none(at: WaitScene) -> None:
+    """So they were sent before."""
+    at.begin(for_searches)
+    (sent,) = at.waiting("answers")
+    assert at.deliver(replaced(sent, {**place(sent), "tenant": "acme"}))
+    (again,) = at.waiting("answers")
+    assert "tenant" not in place(again)
+
+
+def test_the_tenant_of_a_groups_deadline_is_signed(at: WaitScene) -> None:
+    def for_group(step: Step[Progress]) -> Outcome:
+        return Late.when_group(step.group("asked", [("a", {"of": "a"})]), within=WITHIN)
+
+    at.begin(for_group, tenant="acme")
+    sent = next(one for one in at.waiting("answers") if "deadline" in place(one))
+    found = place(sent)
+    assert not at.deliver(replaced(sent, {**found, "deadline": {**found["deadline"], "tenant": "another"}}))
+    assert at.told(EventType.UNTRUSTED) == 1
+    assert at.deliver(sent)
 
 
 @pytest.mark.parametrize("change", [{"resumed": None}, {"resumed": 1}, {"sig": None}])

@@ -116,6 +116,7 @@ def undisturbed(flow: str) -> tuple[End, tuple[int, ...]]:
         return end_of(at), tuple(calls)
 
 
+@pytest.mark.slow("strikes at each call of a run")
 @pytest.mark.parametrize("hop", [0, 1])
 @pytest.mark.parametrize("how", ["before", "in the middle of", "after"])
 @pytest.mark.parametrize("flow", FLOWS)
@@ -136,6 +137,7 @@ def test_whoever_dies_at_whatever_call_all_records_end_as_if_nobody_had(flow: st
             assert wanted.handled <= found.handled <= wanted.handled + COUNT, (number, how)
 
 
+@pytest.mark.slow("strikes at each call of a run")
 @pytest.mark.parametrize("hop", [0, 1])
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("flow", FLOWS)

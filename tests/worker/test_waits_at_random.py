@@ -336,6 +336,7 @@ def judge_kept(made: World, item: RunItem, got: dict[str, dict[str, Any]]) -> No
                 assert int(row["good_until"]["N"]) - KEPT.total_seconds() >= answers["until"]
 
 
+@pytest.mark.slow("draws many runs")
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("undoes", [False, True])
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
 from flowguard.deploy.account import DEFAULT_TIMEOUT, function_name
+from flowguard.deploy.accounts import account_in
 from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.kafka_need import SERVERS
 from flowguard.deploy.needs import Deployment, stream_of
@@ -45,6 +49,19 @@ _ATTRIBUTES: Final[Sequence[str]] = (
 
 _KEY_OF_TABLE: Final = ("AttributeDefinitions", "KeySchema")
 
+
+class _KeyPart(TypedDict):
+    AttributeName: str
+    KeyType: str
+
+
+class _Index(TypedDict):
+    IndexName: str
+    KeySchema: list[_KeyPart]
+
+
+_INDEXES: Final = TypeAdapter(list[_Index])
+
 _NOT_IN_FILES: Final = (
     "messages in queues, queues of earlier releases, runs, clocks, and the limits and concurrency of the account"
 )
@@ -58,6 +75,7 @@ class PlannedAccount:
         self._unanswered = Unanswered()
         self._twice: dict[str, str] = {}
         self._queues = {queue.name for queue in needed.queues}
+        self._elsewhere = [topic for topic in needed.topics if needed.account not in (None, account_in(topic.arn))]
         self._made = {
             *((_QUEUE, queue.name) for queue in needed.queues if queue.made),
             *((_TOPIC, topic.name) for topic in needed.topics if not topic.existing),
@@ -87,6 +105,7 @@ class PlannedAccount:
                 "AWS refuses the second, and the deployment fails",
                 "rename one, or take it out",
             )
+        yield from self._made_again()
         for what, names in self._unanswered:
             yield note(
                 "not-looked-at",
@@ -102,6 +121,19 @@ class PlannedAccount:
             "they were not looked at",
             "look at what is live: the same command without the file",
         )
+
+    def _made_again(self) -> Iterator[LiveFinding]:
+        """Yield the topics of another account that the file makes beside the functions."""
+        here = {function.place for function in self._resources.of(_FUNCTION)}
+        for topic in self._elsewhere:
+            if any(made.place in here for made in self._resources.all_named(_TOPIC, topic.name)):
+                yield error(
+                    "account-other",
+                    topic.arn,
+                    "the file makes a topic of that name, in the account that is deployed to",
+                    "what is published to the topic of the other account does not reach it",
+                    "take it out of the file, and subscribe the queue to the topic of the other account",
+                )
 
     # -- queues and topics
 
@@ -209,9 +241,21 @@ class PlannedAccount:
         given = {**dict.fromkeys(_KEY_OF_TABLE, UNKNOWN), **table.properties}
         if is_known([given[part] for part in _KEY_OF_TABLE]) and not _has_key(given):
             raise NotReadable(self._resources.file, f"the key of {table.label} is not whole, or has another form")
-        if is_known(indexes := given.get("GlobalSecondaryIndexes", [])) and not all(map(_is_index, indexes)):
-            raise NotReadable(self._resources.file, f"an index of {table.label} is not whole, or has another form")
+        if is_known(indexes := given.get("GlobalSecondaryIndexes", [])):
+            self._check_indexes(table, indexes)
         return self._answer(given, table)
+
+    def _check_indexes(self, table: Resource, indexes: Any) -> None:
+        """Refuse what AWS would refuse as an index of a table.
+
+        Raises:
+            NotReadable: An index is not whole, or has another form.
+        """
+        try:
+            _INDEXES.validate_python(indexes)
+        except ValidationError:
+            problem = f"an index of {table.label} is not whole, or has another form"
+            raise NotReadable(self._resources.file, problem) from None
 
     def table_key(self, name: str) -> str | None:
         table = self._one(_TABLE, name.rpartition("/")[2])
@@ -446,13 +490,6 @@ def _has_key(table: Mapping[str, Any]) -> bool:
         return False
     types = {part["AttributeName"]: part.get("AttributeType") for part in table["AttributeDefinitions"]}
     return all(types.get(part["AttributeName"]) and part.get("KeyType") for part in table["KeySchema"])
-
-
-def _is_index(index: Any) -> bool:
-    parts = index.get("KeySchema") if isinstance(index, Mapping) and "IndexName" in index else None
-    return isinstance(parts, list) and all(
-        isinstance(part, Mapping) and {"AttributeName", "KeyType"} <= set(part) for part in parts
-    )
 
 
 def _within(resource: Resource, part: str) -> Resource:

@@ -20,7 +20,7 @@ from flowguard.protocol.waiting import WaitPlan
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.message import ErrorNote
-from tests.aws.states import NOW, STORED, request
+from tests.aws.states import NOW, REST, STORED, request
 from tests.aws.store.run import RID, claimed, commit
 
 WAIT = NewWait(WaitPlan("stage-2", {"a": None}), 1, NOW)
@@ -63,13 +63,13 @@ def test_each_commit_uses_all_its_names_and_values(wanted: Commit, memory: Dynam
 def test_a_release_uses_all_its_names_and_values(memory: DynamoDBStore) -> None:
     claim = claimed(memory)
     with intercept(Recorder()) as calls:
-        memory.release(claim, NOW, failed=True)
+        memory.release(claim, NOW, rest=REST)
     uses_all(calls)
 
 
 CALLS: dict[str, Callable[[DynamoDBStore, Claim], object]] = {
     "claim": lambda store, claim: store.claim(request(STORED)),
-    "release": lambda store, claim: store.release(claim, NOW, failed=True),
+    "release": lambda store, claim: store.release(claim, NOW, rest=REST),
     "commit": lambda store, claim: store.commit(claim, commit()),
 }
 
@@ -106,6 +106,6 @@ def test_an_error_that_is_no_refusal_is_raised_as_it_is(clients: Clients) -> Non
     claim = claimed(aws_store(Settings(), clients))
     store = aws_store(Settings(table="missing"), clients)
     with pytest.raises(ClientError, match="ResourceNotFound"):
-        store.release(claim, NOW, failed=True)
+        store.release(claim, NOW, rest=REST)
     with pytest.raises(ClientError, match="ResourceNotFound"):
         store.commit(claim, commit())

@@ -24,6 +24,7 @@ from tests.aws.states import ENDED_AT, KINDS, NOW, STORED, item, late, request, 
 from tests.aws.store.run import RID, claimed, commit, meet, stored
 
 
+@pytest.mark.slow("asks an engine about every small state")
 @pytest.mark.parametrize("policy", OnConflict)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_claim_is_granted_where_the_decision_grants_it_under_either_policy(kind: str, policy: OnConflict) -> None:

@@ -171,6 +171,7 @@ def test_a_text_outside_the_item_has_a_key_that_s3_takes(with_s3: Clients) -> No
 # -- a run always ends -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("fills an item on an engine")
 def test_a_run_whose_state_fills_the_item_can_still_end_failed(dynamodb_local_url: str) -> None:
     """What a successful commit leaves free is there for the error of the hop after it."""
     clients = on_dynamodb_local(dynamodb_local_url)

@@ -6,7 +6,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.store import DynamoDBStore
 from flowguard.protocol.run import Committed
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from tests.aws.states import NOW
+from tests.aws.states import NOW, REST
 from tests.aws.store.run import cart, claimed, commit, counted, stored
 
 
@@ -56,5 +56,5 @@ def test_a_commit_with_writes_whose_answer_was_lost_is_a_success_and_applied_onc
 def test_a_release_whose_answer_was_lost_counts_once(store: DynamoDBStore) -> None:
     claim = claimed(store)
     with intercept(answer_lost):
-        store.release(claim, NOW, failed=True)
+        store.release(claim, NOW, rest=REST)
     assert stored(store).retry == 1

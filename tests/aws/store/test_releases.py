@@ -13,36 +13,35 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import BackOff, Claim, Refused
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.verdicts import Verdict
-from flowguard.wire.message import ErrorNote
-from tests.aws.states import NOW, request
+from tests.aws.states import NOW, REST, request
 from tests.aws.store.run import claimed, stored
 
 
 def test_a_release_ends_the_lease_and_counts_the_attempt(store: DynamoDBStore) -> None:
     claim = claimed(store)
-    store.release(claim, NOW + 5, failed=True)
+    store.release(claim, NOW + 5, rest=REST)
     item = stored(store)
     assert (item.retry, item.lease_until, item.done, item.epoch) == (1, NOW + 5, False, 1)
     assert claimed(store, attempt=(0, 1), owner="next", now=NOW + 5).item.epoch == 2
 
 
 def test_a_release_of_what_never_failed_counts_no_attempt(store: DynamoDBStore) -> None:
-    store.release(claimed(store, attempt=(0, 2)), NOW + 5, failed=False)
+    store.release(claimed(store, attempt=(0, 2)), NOW + 5)
     assert (stored(store).retry, stored(store).lease_until) == (2, NOW + 5)
 
 
-@pytest.mark.parametrize(("failed", "kills"), [(False, 3), (True, -1)])
+@pytest.mark.parametrize(("rest", "kills"), [(None, 3), (REST, -1)])
 def test_the_next_claim_counts_the_kills_of_the_same_attempt_and_none_of_the_next(
-    failed: bool, kills: int, memory: DynamoDBStore
+    rest: BackOff | None, kills: int, memory: DynamoDBStore
 ) -> None:
     """It counts one more than the item says."""
     claim = claimed(memory)
-    memory.release(claim._replace(item=claim.item._replace(kills=4)), NOW, failed=failed)
+    memory.release(claim._replace(item=claim.item._replace(kills=4)), NOW, rest=rest)
     assert stored(memory).kills == kills
 
 
 def test_a_released_run_still_keeps_its_object_from_others(store: DynamoDBStore) -> None:
-    store.release(claimed(store, policy=OnConflict.IGNORE), NOW + 5, failed=True)
+    store.release(claimed(store, policy=OnConflict.IGNORE), NOW + 5, rest=REST)
     refused = store.claim(request((501, "request-n"), policy=OnConflict.IGNORE, now=NOW + 10))
     assert isinstance(refused, Refused)
     assert refused.verdict is Verdict.IGNORED
@@ -51,13 +50,12 @@ def test_a_released_run_still_keeps_its_object_from_others(store: DynamoDBStore)
 def test_a_release_of_another_workers_hop_writes_nothing(store: DynamoDBStore) -> None:
     old = claimed(store)
     new = claimed(store, (501, "request-n"))
-    store.release(old, NOW, failed=True)
+    store.release(old, NOW, rest=REST)
     assert stored(store) == new.item
 
 
 NOTES: dict[str, Callable[[DynamoDBStore, Claim], None]] = {
-    "release": lambda store, claim: store.release(claim, NOW, failed=True),
-    "back_off": lambda store, claim: store.back_off(claim, BackOff(ErrorNote("Retry", "later", NOW), NOW + 9)),
+    "release": lambda store, claim: store.release(claim, NOW, rest=REST),
     "note_kills": lambda store, claim: store.note_kills(claim._replace(item=claim.item._replace(kills=4))),
 }
 

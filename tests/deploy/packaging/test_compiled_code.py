@@ -180,6 +180,7 @@ def test_another_kind_of_python_compiles_nothing_for_lambda(monkeypatch: pytest.
     assert compiled_code.why_not_compiled(platform) is not None
 
 
+@pytest.mark.slow("compiles flowguard")
 @pytest.mark.usefixtures("teahouse")
 def test_where_it_has_no_room_it_is_left_out_and_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_wheel(tmp_path, "pydantic")

@@ -181,6 +181,7 @@ def packed(shelf: Path, *arguments: str) -> Any:
 # -- what is in it
 
 
+@pytest.mark.slow("packs a function and its wheels")
 def test_the_zip_has_the_projects_code_flowguard_and_the_wheels_and_nothing_of_this_machine(
     teahouse: Path, shelf: Path
 ) -> None:
@@ -207,6 +208,7 @@ def test_the_zip_has_the_licences_of_flowguard_and_of_the_wheels(teahouse: Path,
     assert files[f"{about}/NOTICE"] == b"made by others"
 
 
+@pytest.mark.slow("packs a function and its wheels")
 def test_functions_under_once_alone_are_packed_and_what_their_callers_need_is_named(
     teahouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +239,7 @@ def test_the_zip_has_of_flowguard_what_runs_in_a_function_and_none_of_its_tools(
     assert [note for note in bundle.notes if "tools" in note] == [], "no handler imports the test"
 
 
+@pytest.mark.slow("packs a function and its wheels")
 @pytest.mark.parametrize("line", ["from flowguard.testing import View", "def late():\n    import flowguard.sim.moto"])
 def test_the_tools_are_in_the_zip_where_a_handler_imports_them(teahouse: Path, tmp_path: Path, line: str) -> None:
     write_wheel(tmp_path, "pydantic")
@@ -315,6 +318,7 @@ def test_boto3_is_left_out_where_lambdas_own_is_wanted(teahouse: Path, tmp_path:
     assert "boto3==1.0" in said.lock.read_text(), "pip wants to see it even so"
 
 
+@pytest.mark.slow("packs a function and its wheels")
 def test_what_a_function_would_lack_is_named(teahouse: Path, tmp_path: Path) -> None:
     write_wheel(tmp_path, "pydantic")
     assert "teahouse/handlers.py:4 imports tiny, which no requirement brings" in pack_shelf(tmp_path).notes
@@ -322,6 +326,7 @@ def test_what_a_function_would_lack_is_named(teahouse: Path, tmp_path: Path) -> 
     assert [note for note in pack_shelf(tmp_path).notes if "imports" in note] == []
 
 
+@pytest.mark.slow("packs a function and its wheels")
 def test_what_pip_chose_for_another_python_is_named(teahouse: Path, tmp_path: Path) -> None:
     write_wheel(tmp_path, "tiny", requires=('more ; python_version < "3.12"',))
     write_wheel(tmp_path, "pydantic", requires=('more ; python_version < "3.12" and extra == "all"',))

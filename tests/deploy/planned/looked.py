@@ -39,7 +39,7 @@ def findings(resources: Resources, needed: Deployment, options: DeployOptions) -
 def found_in(name: str, form: str = "cloudformation", change: Callable[[Any], None] | None = None) -> list[Text]:
     """What is found in the file of a deployment, of which ``change`` breaks something: rule, severity, resource.
 
-    What no file says, and that queues have no bound, is left out.
+    What no file says, that queues have no bound, and that the options name no account, is left out.
     """
     template = copy.deepcopy(json.loads(text_of(name, form)))
     if change is not None:
@@ -49,7 +49,7 @@ def found_in(name: str, form: str = "cloudformation", change: Callable[[Any], No
     return [
         (each.rule, each.severity.value, each.resource)
         for each in looked
-        if each.rule not in ("not-in-a-file", "concurrency-open")
+        if each.rule not in ("not-in-a-file", "concurrency-open", "account-open")
     ]
 
 

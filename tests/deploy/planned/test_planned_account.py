@@ -441,6 +441,31 @@ def test_a_key_that_is_not_whole_is_refused(given: dict[str, Any]) -> None:
         table(lambda at: at.table("t"), **{**WHOLE, **given})
 
 
+INDEX: Final[dict[str, Any]] = {"IndexName": "i", "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}]}
+
+
+@pytest.mark.parametrize("index", [INDEX, OPEN, {**INDEX, "IndexName": OPEN}, {**INDEX, "KeySchema": OPEN}])
+def test_an_index_that_is_whole_or_left_open_is_told(index: Any) -> None:
+    assert table(lambda at: at.table("t"), **{**WHOLE, "GlobalSecondaryIndexes": [index]})["TableName"] == "t"
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "i",
+        {**INDEX, "IndexName": 7},
+        {"KeySchema": INDEX["KeySchema"]},
+        {"IndexName": "i"},
+        {**INDEX, "KeySchema": ["pk"]},
+        {**INDEX, "KeySchema": [{"AttributeName": "pk"}]},
+        {**INDEX, "KeySchema": [{"KeyType": "HASH"}]},
+    ],
+)
+def test_an_index_that_is_not_whole_is_refused(index: Any) -> None:
+    with pytest.raises(NotReadable, match="an index of R0 is not whole, or has another form"):
+        table(lambda at: at.table("t"), **{**WHOLE, "GlobalSecondaryIndexes": [index]})
+
+
 @pytest.mark.parametrize(
     ("given", "key"),
     [

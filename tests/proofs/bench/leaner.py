@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from botocore.config import Config
 
@@ -21,7 +22,7 @@ from flowguard.sim.calls import Recorder, intercept
 from tests.aws.transport.clients import LeanClients
 from tests.garbage import spared
 from tests.proofs.bench.answering import RECORDS, answering
-from tests.proofs.bench.batches import a_batch, repeated, taken
+from tests.proofs.bench.batches import a_batch, of_powertools, powertools, repeated, taken
 from tests.proofs.bench.cpu import MESSAGES, Work
 from tests.proofs.bench.figure import Figure
 from tests.proofs.bench.flow import Context, OneStage, a_cart, a_request
@@ -47,6 +48,12 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
             Figure("  of the same by boto3", again, None, "×"),
             Figure("  two bare calls by the lean client", calls, None, "×"),
             Figure("CPU of ten records by it, of 20 bare calls", of_ten, MARK_OF_TEN, "×", noise=0.05),
+            *of_powertools(
+                "  of Powertools' batch and idempotency",
+                lambda: _shares(rounds, ten, powertools(_by_hand(url)))[0],
+                MARK_OF_TEN,
+                note="20 calls to the same process",
+            ),
         ]
 
 
@@ -87,7 +94,7 @@ def _of_ten(url: str, lean: Clients, boto3: Clients) -> tuple[Work, Work]:
     return _handling(lean, event, together=True), repeated(_by_hand(url), _calls(_handling(boto3, event)))
 
 
-def _by_hand(url: str) -> object:
+def _by_hand(url: str) -> Any:
     """A client as boto3 makes it by default."""
     return a_session().client("dynamodb", endpoint_url=url, config=Config())
 

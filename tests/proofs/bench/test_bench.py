@@ -21,6 +21,7 @@ def made() -> dict[str, int]:
     return calls.calls_by_verdict()
 
 
+@pytest.mark.slow("measures")
 @pytest.mark.parametrize("said", ["claimed", "completed"])
 def test_a_stage_costs_two_calls(made: dict[str, int], said: str) -> None:
     assert made[said] == 2
@@ -73,6 +74,7 @@ def test_the_bare_calls_are_the_very_calls_of_the_handler() -> None:
     assert cpu.ratio(message, by_own_client, rounds=1, messages=1) > 0
 
 
+@pytest.mark.slow("measures")
 def test_what_the_collector_was_to_leave_alone_is_left_alone_afterwards() -> None:
     before = gc.get_freeze_count()
     assert before  # tests/conftest.py
@@ -86,6 +88,7 @@ def test_a_cold_start_is_measured_in_a_process_of_its_own() -> None:
     assert found.memory > 1
 
 
+@pytest.mark.slow("measures")
 def test_a_worker_is_measured_in_a_process_of_its_own() -> None:
     first, last = memory.grown(40)
     assert 10_000 < first <= last

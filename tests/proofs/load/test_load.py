@@ -12,6 +12,7 @@ from tests.proofs.load.limits import POLLS, Load, course
 PAGE = Path(__file__).parents[3] / "docs" / "proofs" / "performance.md"
 
 
+@pytest.mark.slow("plays a load")
 def test_the_page_has_the_table() -> None:
     assert "\n".join(table()) in PAGE.read_text()
 

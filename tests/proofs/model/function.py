@@ -338,14 +338,11 @@ class _Outside:
             expires_at=request.expires_at - late_by,
         )
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
-        self.ask(Releasing(claim, failed))
+    def release(self, claim: Claim, now: int, *, rest: BackOff | Burst | None = None) -> None:
+        self.ask(Releasing(claim, isinstance(rest, BackOff)))
 
     def note_kills(self, claim: Claim) -> None:
         self.ask(Noting(claim))
-
-    def back_off(self, claim: Claim, back_off: BackOff) -> None:
-        raise AssertionError("no attempt of the worlds rests for a minute")
 
     def tell(self, claim: Claim, error: ErrorNote) -> None:
         raise AssertionError("no flow of the model has a full history")

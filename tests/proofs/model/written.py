@@ -6,10 +6,11 @@ from typing import Any
 
 from flowguard.aws.commit_call import note_kills_call, release_call
 from flowguard.protocol.run import Claim, RunItem
+from tests.aws.states import REST
 
 
 def released(item: RunItem, claim: Claim, now: int, *, failed: bool) -> RunItem:
-    return _written(item, release_call("table", claim, now, failed=failed))
+    return _written(item, release_call("table", claim, now, rest=REST if failed else None))
 
 
 def noted(item: RunItem, claim: Claim) -> RunItem:
@@ -19,5 +20,7 @@ def noted(item: RunItem, claim: Claim) -> RunItem:
 def _written(item: RunItem, call: Any) -> RunItem:
     changes = call["UpdateExpression"].removeprefix("SET ").split(", ")
     written = dict(change.split(" = ") for change in changes)
+    if written.pop("back_off", None) is not None:
+        item = item._replace(back_off=REST)
     values: Any = {name: int(call["ExpressionAttributeValues"][value]["N"]) for name, value in written.items()}
     return item._replace(**values)

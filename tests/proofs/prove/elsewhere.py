@@ -87,7 +87,7 @@ TESTED: Final = (
         "what a group may have asked when its run is cancelled",
     ),
     Elsewhere(
-        r"^aws\.botocore_errors\.|^aws\.faults\..*ErrorsNotLoaded|^aws\.sender\.AWSSender\.send: ",
+        r"^aws\.botocore_errors\.|^aws\.faults\..*ErrorsNotLoaded|^aws\.sender\.(AWSSender\.send: |_if_taken: )",
         (
             *("tests/aws/test_botocore_errors.py", "tests/aws/test_sender.py"),
             *("tests/worker/runtime/test_fifo_forged.py", "tests/worker/runtime/test_callers.py"),
@@ -125,6 +125,8 @@ TESTED: Final = (
             "tests/wire/test_tenant.py",
             "tests/worker/test_tenant.py",
             "tests/worker/test_depth.py",
+            "tests/protocol/test_run_orders.py",
+            "tests/worker/test_signed_waits.py",
             "tests/protocol/test_short_rows.py",
         ),
         "no request of the proof has a tenant, which decides nothing but whose turn it is",
@@ -158,8 +160,9 @@ TESTED: Final = (
         "states so long that nothing beside them is remembered",
     ),
     Elsewhere(
-        r"^worker\.(fail_phase\.FailPhase\._again: self\._note_back_off|plan\.Planner\.giving_up: .*veiled)",
+        r"^worker\.(fail_phase\.FailPhase\._again: self\._release_for_rest|plan\.Planner\.giving_up: .*veiled)",
         (
+            "tests/worker/runtime/test_copies.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
             "tests/worker/test_plan.py",
@@ -337,7 +340,8 @@ TESTED: Final = (
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
-        r"^aws\.(commit_call\.release_call: .*back_off|history_room\.room_in_claimed: .*back_off)",
+        r"^aws\.(commit_call\.release_call: (.*back_off|.*\.history|.*HISTORY|not history)|"
+        r"history_room\.room_in_claimed: .*back_off)",
         (
             "tests/worker/runtime/test_pauses.py",
             "tests/cli/test_show.py",
@@ -446,14 +450,14 @@ TESTED: Final = (
         "functions that are killed five times, and hops that were only read",
     ),
     Elsewhere(
-        r"^(worker\.fail_phase\.FailPhase\._note_back_off|aws\.store\.DynamoDBStore\.back_off)",
+        r"^worker\.fail_phase\.FailPhase\._release_for_rest",
         (
+            "tests/worker/runtime/test_copies.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_unleased.py",
             "tests/cli/test_show.py",
-            "tests/aws/store/test_releases.py",
         ),
-        "a note for those who look, on which nothing depends",
+        "copies of one attempt that come while its hop rests",
     ),
     Elsewhere(
         r"^worker\.(fail_phase\.FailPhase\.(failed: (isinstance|release)|_again: release)|claim_phase\.release\b)",
@@ -842,9 +846,34 @@ TESTED: Final = (
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.planned\.policies\.role_may_send",
+        ("tests/deploy/planned/test_queue_policy_checks.py",),
+        "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.planned\.(statements|policies)\.(?!documents_of)",
         ("tests/deploy/planned/test_statements.py", "tests/deploy/planned/test_what_files_leave_open.py"),
         "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.accounts\.",
+        ("tests/deploy/test_accounts.py",),
+        "which resources a deployment may name, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.account\..*(_made_again|_elsewhere|needed\.account)",
+        ("tests/deploy/test_accounts.py",),
+        "what the doctor reads in files, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.closed_queues\.",
+        ("tests/deploy/test_queue_policies.py", "tests/deploy/test_keys.py", "tests/deploy/test_imports.py"),
+        "who may send to queues, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.variables\.",
+        ("tests/deploy/test_variables.py",),
+        "what Lambda takes of a function, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.regions\.",
@@ -903,7 +932,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.key_checks\.",
-        ("tests/deploy/planned/test_keys_that_no_option_names.py",),
+        ("tests/deploy/planned/test_keys_that_no_option_names.py", "tests/deploy/test_key_checks.py"),
         "what the doctor says of keys, which no message meets",
     ),
     Elsewhere(

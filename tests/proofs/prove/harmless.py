@@ -20,6 +20,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.stream_records._data: except ValueError → catches every Exception",
         "wire.stream_records._data: except UnicodeDecodeError → catches every Exception",
         "wire.stream_records._change: except (ValueError, RecursionError) → catches every Exception",
+        "deploy.planned.account.PlannedAccount._check_indexes: except ValidationError → catches every Exception",
     ),
     "no service answers with a status of 300": (
         "aws.transport.http_answers.HTTPAnswer.whole: self.status < 300 → becomes self.status <= 300",

@@ -189,6 +189,9 @@ MODULES: Final = (
     "flowguard.payload.results",
     "flowguard.ui.guards",
     "flowguard.deploy.account",
+    "flowguard.deploy.accounts",
+    "flowguard.deploy.closed_queues",
+    "flowguard.deploy.variables",
     "flowguard.deploy.batch_plan",
     "flowguard.deploy.bucket_checks",
     "flowguard.deploy.exports",
@@ -265,7 +268,7 @@ FUNCTIONS: Final = {
     r"^deploy\.planned\.managed_policies\._(allows|passes)$": (
         "makes constants when it is imported; tests/deploy/planned compares them with the policies of AWS"
     ),
-    r"^deploy\.template\.(?!Template\.(_((add|allow)_|only_)?senders|_is_closed|_allowed_roles|_owned)$|"
+    r"^deploy\.template\.(?!Template\.(_((add|allow)_|only_)?senders|_is_closed|_allowed_roles|_roles_elsewhere|_owned)$|"
     r"_but$)": "what it makes of a deployment's needs in each format; tests/deploy compares the formats",
     r"^worker\.redrive\.(_elsewhere|_claimed|_went_on|_failed_for_good)$": "a text for people",
     r"^worker\.routing\.(_shown|Routes\._served)$": "a text for people",

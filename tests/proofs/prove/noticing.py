@@ -19,7 +19,7 @@ _OFF: Final = ("cacheprovider", "xdist", "flowguard", "logging")
 _LEFT_OUT: Final = "not dynamodb-local and not dynamodb_local and not moto and not test_without"
 """Engines that take their time, and tests that lose a guard themselves: they fail where they do not find it."""
 _QUICK: Final = "not proof and not long"
-"""What `make test` runs for each change, too: the scenes of the runtime stand on moto only for the proofs."""
+"""What notices guards: the scenes of the runtime stand on moto only for the proofs."""
 
 _UNSHRUNK: Final = "unshrunk"
 """That a property fails is all that is asked: to find its smallest example takes longer than to find one."""

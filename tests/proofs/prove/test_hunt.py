@@ -51,6 +51,7 @@ def test_a_guard_is_missed_and_an_ornament_is_not(mutants: Mutants) -> None:
     assert str(figures).endswith("seconds      4: flows 1, mutants explored 2")
 
 
+@pytest.mark.slow("explores mutants")
 @pytest.mark.parametrize(
     ("is_killed", "reason", "met", "fate"),
     [

@@ -69,6 +69,7 @@ def tries(mutant: Mutant, after: int, test: str | None, limits: Limits = SOME) -
     return [tried[mutant.number] for tried in hunt.tried if mutant.number in tried], bool(witnesses.asked)
 
 
+@pytest.mark.slow("explores mutants")
 @pytest.mark.parametrize(
     ("name", "after", "test", "expected"),
     [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowguard.aws.claim_call import claim_call
-from flowguard.aws.commit_call import back_off_call, note_kills_call, release_call
+from flowguard.aws.commit_call import note_kills_call, release_call
 from flowguard.aws.partiql import insert_statement, update_statement
 from flowguard.protocol.claims import taken
 from flowguard.protocol.conflict import OnConflict
@@ -27,7 +27,7 @@ CALLS: dict[str, tuple[str, Any]] = {
     "claim, later hop": ("claim", claim_call("flowguard", SECOND)),
     "commit": ("commit", commit_call(CLAIMED, commit())),
     "commit of what was read": ("take", commit_call(CLAIMED._replace(unwritten=SECOND), commit())),
-    "release": ("release", release_call("flowguard", CLAIMED, 5, failed=False)),
+    "release": ("release", release_call("flowguard", CLAIMED, 5)),
 }
 READ = {"read_request_id", "read_epoch", "read_owner"}
 """Compared under the names of what is written."""
@@ -64,15 +64,15 @@ def test_an_insert_says_what_its_call_says(call: Any, done: str, epoch: int) -> 
         assert found[name] == wanted[name], name
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        note_kills_call("flowguard", CLAIMED),
-        back_off_call("flowguard", CLAIMED, BackOff(ErrorNote("Error", "why", 5), 5)),
-    ],
-)
-def test_a_note_of_kills_or_of_a_rest_is_no_deadline(call: Any) -> None:
+def test_a_note_of_kills_is_no_deadline() -> None:
+    call = note_kills_call("flowguard", CLAIMED)
     assert what(plain(call["ExpressionAttributeValues"])) == "note"
+
+
+def test_the_release_of_a_hop_that_rests_is_a_release() -> None:
+    rest = BackOff(ErrorNote("Error", "why", 5), 5)
+    call = release_call("flowguard", CLAIMED, 5, rest=rest)
+    assert what(plain(call["ExpressionAttributeValues"])) == "release"
 
 
 def test_each_update_is_made_to_answer_with_what_was_there_once() -> None:

@@ -33,7 +33,6 @@ _MARKS = {
     "status": "commit",
     "over": "release",
     "kills": "note",
-    "back_off": "note",
 }
 
 
@@ -169,7 +168,7 @@ def what(values: Mapping[str, Any]) -> str:
     """Claim, take, answer, look, commit, release, note or deadline, by what only that one says.
 
     A take is the commit of a hop that was only read: a claim and a commit at once. A note says how many workers were
-    killed, or why the hop rests: it changes no owner, hop or wait.
+    killed: it changes no owner, hop or wait.
     """
     if "lease_until" in values and "status" in values:
         return "take"
@@ -187,8 +186,6 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
             found[name.removeprefix(":")] = value
         elif name == ":answer":
             found["text"] = value["text"].get("S", "")
-        elif name == ":back_off":
-            found["back_off"] = True
     return found
 
 

@@ -38,6 +38,7 @@ def test_each_case_of_a_tracker_says_which_and_each_of_its_bugs_what_its_owner_w
     assert halves == [10, 10]
 
 
+@pytest.mark.slow("explores a case")
 def test_the_invariant_is_asked_where_the_recall_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert recall.main(["--unseen", "--only", "takes the same", "--jobs", "1"]) == 0
     assert "missed: who says" in capsys.readouterr().out

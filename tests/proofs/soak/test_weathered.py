@@ -58,6 +58,7 @@ def test_after_an_hour_without_the_database_all_ends_as_it_would_have_ended() ->
     assert told.answered["RESUMED"], "no answer ended a wait: it shows nothing"
 
 
+@pytest.mark.slow("sends requests into an outage")
 @pytest.mark.parametrize(
     ("messages", "minutes"),
     [
@@ -169,6 +170,7 @@ def drains_for_hours(day: Day) -> Day:
     return replace(day, drained=int(day.ends) + 7_200)
 
 
+@pytest.mark.slow("sends requests into an outage")
 @pytest.mark.parametrize(
     ("spoil", "notices"),
     [

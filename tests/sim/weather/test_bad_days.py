@@ -107,6 +107,7 @@ def test_an_outage_of_any_length_that_the_queues_of_a_template_outlast_changes_n
     assert (day.expired, len(day.state.dead_letters)) == (0, 0)
 
 
+@pytest.mark.slow("plays bad days")
 def test_what_an_outage_outlasts_is_a_dead_letter_before_its_queue_deletes_it() -> None:
     day = played("dynamodb-away=20d", runs=3)
     assert (day.expired, len(day.state.dead_letters), day.ends) == (0, 3, {})

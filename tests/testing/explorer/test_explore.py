@@ -70,6 +70,7 @@ def test_what_depends_on_the_time_differs_unless_it_may() -> None:
     assert explored(seeded.Told, free={"orders": ["at"]}).ok
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_fault_met_a_call_and_which_did_is_counted() -> None:
     report = alone(seeded.PlainPut)
     assert report.coverage["plain-put: UpdateItem of claim"] == "adefltuvz"
@@ -89,6 +90,7 @@ def test_the_engine_makes_no_difference() -> None:
     assert explored(seeded.PlainAdd, engine=on_moto) == alone(seeded.PlainAdd)
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     ("flow", "schedule"),
     [(seeded.ToldTwoStages, "d2.d5-1.r1-1"), (seeded.OpensLater, "u2.a2"), (seeded.TwoStages, "p3-1.x1-2")],
@@ -109,6 +111,7 @@ def test_what_is_no_engine_is_told() -> None:
         explored(seeded.PlainAdd, engine=lambda clock: made)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_schedule_shows_its_failure_again() -> None:
     (violation,) = alone(seeded.CheckThenAct).violations
     about: Any = sqs_event("orders", {"order_id": "o1"})
@@ -123,6 +126,7 @@ def test_a_schedule_shows_its_failure_again() -> None:
     assert str(undisturbed) == "\n".join([*undisturbed.timeline, "", "0 violations"])
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_failure_is_shown_as_people_need_it() -> None:
     shown = str(alone(seeded.PlainAdd))
     line = f"seeded.py:{seeded.guilty_line('PlainAdd')}"

@@ -49,6 +49,7 @@ def sources(report: Report) -> dict[str, list[str]]:
     return {file: [linecache.getline(file, line).strip() for line in lines] for file, lines in left.items()}
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_no_verdict_where_fewer_lines_ran_than_are_asked_for_and_the_others_are_named() -> None:
     report = explored(5, fail_under=80)
     assert (report.verdict, report.violations) == ("not looked at", ())
@@ -56,6 +57,7 @@ def test_no_verdict_where_fewer_lines_ran_than_are_asked_for_and_the_others_are_
     assert "3 of 5 ran, 60.0 %; 80 % are asked for, so this is no verdict; no schedule ran tests/" in str(report)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_lines_are_noted_after_an_invocation_that_waits_for_good() -> None:
     """The error that is to end its thread is never raised there: see ``async_errors``."""
 
@@ -70,12 +72,14 @@ def test_lines_are_noted_after_an_invocation_that_waits_for_good() -> None:
     assert explored(5, fail_under=60).verdict == "clean"
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_clean_where_as_many_ran_and_the_others_are_named_all_the_same() -> None:
     report = explored(5, fail_under=60)
     assert report.verdict == "clean"
     assert "lines of the handlers: 3 of 5 ran, 60.0 %; no schedule ran tests/" in str(report)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_lines_that_any_schedule_ran_are_run() -> None:
     report = explored(5, 500, fail_under=100)
     assert report.verdict == "clean"
@@ -83,6 +87,7 @@ def test_lines_that_any_schedule_ran_are_run() -> None:
     assert str(report.lines) == "lines of the handlers: 5 of 5 ran, 100.0 %"
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_lines_are_in_the_json() -> None:
     lines = explored(5, fail_under=80).as_json()["lines"]
     assert {name: lines[name] for name in ("ran", "all", "percent", "wanted")} == {
@@ -91,6 +96,7 @@ def test_lines_are_in_the_json() -> None:
     assert [*map(len, lines["left"].values())] == [2]
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_lines_are_not_watched_where_nobody_asks() -> None:
     report = explored(5)
     assert (report.lines, report.as_json()["lines"]) == (None, None)

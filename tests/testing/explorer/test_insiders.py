@@ -89,6 +89,7 @@ def test_an_exploration_finds_that_whoever_may_send_can_answer() -> None:
     assert explore(waiting.FLOWS, [OF_A_FLOW], **given).ok
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_flow_that_trusts_its_senders_is_attacked_where_that_is_asked_for_alone() -> None:
     flows = [Trusting, waiting.Finds]
     for insider in (None, False):
@@ -113,6 +114,7 @@ class InOrder(Flow, name="waits", object_id="order_id", answers="to-answers", ca
     stages = (waiting.Begin, Onward, waiting.Late, Close)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_message_under_the_id_of_the_next_hop_keeps_it_from_no_fifo_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     flows = [InOrder, waiting.Finds]
     assert attacked(["i2"], flows) == {"i2": set()}

@@ -67,6 +67,7 @@ def test_the_flow_or_the_caller_may_say_that_it_is_meant(monkeypatch: pytest.Mon
         undisturbed(TakeStock, TWO)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_its_schedule_shows_it_again_and_an_order_of_whole_runs_shows_nothing() -> None:
     (found,) = findings(undisturbed(TakeStock, TWO))
     trace = replay(TakeStock, TWO, found.schedule, **ABOUT)

@@ -59,6 +59,7 @@ ONE = (seeded.Order(order_id="o1"),)
 TWO = (seeded.Order(order_id="o1", amount=3), seeded.Order(order_id="o1", amount=5))
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     ("mutant", "messages", "rule"),
     [

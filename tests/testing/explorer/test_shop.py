@@ -24,6 +24,7 @@ def rules(result: Result) -> list[str]:
     return [one.rule for one in result.outcome.report.violations]
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     ("kind", "wanted"),
     [
@@ -58,16 +59,19 @@ def test_what_an_attempt_left_makes_the_next_one_pass_over_is_one_problem() -> N
     assert all("was never made" in one.fix for one in result.outcome.report.violations)  # type: ignore[union-attr]  # as above
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_lost_update_of_an_object_is_never_said_to_be_free() -> None:
     fixes = [one.fix for one in found("adds a line to an object").outcome.report.violations]  # type: ignore[union-attr]  # as above
     assert any("IfMatch" in one for one in fixes)
     assert not any("free=" in one for one in fixes)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_cache_of_another_module_is_no_leak() -> None:
     assert found("looks up prices").is_good
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_what_modules_keep_is_named_to_the_attribute() -> None:
     for kind, name in (("keeps records in a class of another module", "Seen.skus"),
                        ("keeps records in an object", "buffer.orders")):  # fmt: skip

@@ -60,6 +60,7 @@ def sold(handler: Any = sells, **about: Any) -> Report:
     return explore(PlainFunction("orders", handler), [ORDER], **{**QUICK, **about})
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_check_that_another_order_makes_wrong_is_found_with_one_message() -> None:
     report = sold()
     assert report.has_twin
@@ -74,6 +75,7 @@ def test_its_schedule_is_run_again_by_its_id() -> None:
     assert replay(PlainFunction("orders", sells), [ORDER], "1+1/none", **about).ok, "which goes first may decide"
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_the_quick_search_and_invariants_alone_leave_it_out() -> None:
     report = sold(bound=0)
     assert report.ok, str(report)
@@ -81,6 +83,7 @@ def test_the_quick_search_and_invariants_alone_leave_it_out() -> None:
     assert not sold(keeps, invariants_only=True, for_good=False).has_twin
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_without_a_word_the_twin_is_tried_and_pairs_are_offered() -> None:
     about = {name: value for name, value in QUICK.items() if name not in ("bound", "walks")}
     report = explore(PlainFunction("orders", keeps), [ORDER], **about)
@@ -89,6 +92,7 @@ def test_without_a_word_the_twin_is_tried_and_pairs_are_offered() -> None:
     assert report.pairs_left > 0
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_invariants_are_not_asked_of_two_messages_where_one_was_given() -> None:
     def there_is_one(view: View) -> object:
         return "two orders" if len(view.table("orders")) > 1 else None
@@ -99,6 +103,7 @@ def test_invariants_are_not_asked_of_two_messages_where_one_was_given() -> None:
     assert ", the message with its twin; compared: orders, stock" in report.tried
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_twin_that_fails_by_right_is_left_out() -> None:
     report = sold(knows_one, items={"stock": [{"sku": "o1"}]})
     assert report.ok, str(report)

@@ -42,6 +42,7 @@ def test_a_flow_without_leases_leaves_the_undisturbed_end() -> None:
     assert report.coverage["first: GetItem of claim"]
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize("guard", ["UNCHANGED", "ABSENT"])
 def test_a_commit_over_another_one_is_noticed(guard: str, monkeypatch: pytest.MonkeyPatch) -> None:
     anything = _ANY if guard == "UNCHANGED" else "attribute_exists(pk) OR attribute_not_exists(pk)"

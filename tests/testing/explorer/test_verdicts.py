@@ -72,6 +72,7 @@ def test_where_nothing_ran_nothing_is_a_violation() -> None:
     assert (report.violations, report.has_run) == ((), False)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_message_for_another_flow_is_named_beside_those_that_ran() -> None:
     report = explore(Seats, [other_event(), TWO[0]], tables=TABLES, **QUICK)
     assert (report.violations, report.has_run, report.is_judged, report.ok) == ((), True, False, False)

@@ -53,11 +53,13 @@ def test_with_fewer_writes_than_a_weather_may_say_runs_stand_still(monkeypatch: 
     assert of_weather(explore([Orders, Prices], [ORDER], weather="hot-items=2", **ONLY_WEATHER))
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_run_that_an_outage_has_ended_breaks_i20() -> None:
     report = explore([Hurried, Prices], [ORDER], weather="throttled=90m", **ONLY_WEATHER)
     assert "I20" in of_weather(report)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_run_that_does_not_go_on_after_an_outage_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "MANY_RECEIVES", 3)
     assert of_weather(explore([Orders, Prices], [ORDER], weather="dynamodb-away=60m", **ONLY_WEATHER))

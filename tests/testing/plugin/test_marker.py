@@ -23,6 +23,7 @@ def test_a_flow_that_survives_passes_and_its_schedules_are_counted(session: Sess
     result.stdout.re_match_lines([r"-+ flow explorations -+", r"\d\d+ schedules, 0 violations"])
 
 
+@pytest.mark.slow("explores a flow in a session of pytest")
 def test_with_v_each_exploration_has_its_line(session: Session) -> None:
     result = session(BUG, "-v")
     result.stdout.re_match_lines([r"test_orders.py::test_counted: count-orders: \d+ schedules, \d+ calls met \d+ .*"])
@@ -113,6 +114,7 @@ def test_a_skip_in_the_body_skips(session: Session) -> None:
     )
 
 
+@pytest.mark.slow("explores a flow in a session of pytest")
 def test_an_expected_failure_of_the_body_is_one(session: Session) -> None:
     session("@pytest.mark.flow_explore(Shop, **few)\ndef test_no():\n    pytest.xfail('soon')\n").assert_outcomes(
         xfailed=1

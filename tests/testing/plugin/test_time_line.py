@@ -29,6 +29,7 @@ def test_a_failure_shows_what_the_flows_did(session: Session) -> None:
     )
 
 
+@pytest.mark.slow("explores a flow in a session of pytest")
 @pytest.mark.parametrize(
     ("call", "problem"),
     [

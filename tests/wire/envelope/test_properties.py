@@ -6,6 +6,7 @@ import copy
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ from tests.make_records import (
 from tests.wire.envelope.resent import received
 
 
+@pytest.mark.slow("tries generated texts")
 @given(good_records)
 def test_normalising_twice_changes_nothing(record: dict[str, Any]) -> None:
     once = only(record)
@@ -46,6 +48,7 @@ def test_nothing_of_a_direct_message_is_lost(body: str, attributes: dict[str, At
     assert notification["MessageAttributes"] == attributes_to(Attribute.to_notification, attributes)
 
 
+@pytest.mark.slow("tries generated texts")
 @given(good_records, any_attributes)
 def test_a_retry_keeps_every_attribute_its_type_and_bytes(record: dict[str, Any], extras: dict[str, Attribute]) -> None:
     first = only(record)
@@ -55,6 +58,7 @@ def test_a_retry_keeps_every_attribute_its_type_and_bytes(record: dict[str, Any]
     assert (third.message, third.attributes, third.extras()) == (second.message, second.attributes, second.extras())
 
 
+@pytest.mark.slow("tries generated texts")
 @given(st.lists(good_records | any_json, max_size=5))
 def test_one_record_never_changes_another(records: list[Any]) -> None:
     anchor = sqs_record("tea")
@@ -66,6 +70,7 @@ def test_one_record_never_changes_another(records: list[Any]) -> None:
         assert not isinstance(each, Envelope) or each == alone
 
 
+@pytest.mark.slow("tries generated texts")
 @given(good_records)
 def test_the_event_is_left_as_it_was(record: dict[str, Any]) -> None:
     before = copy.deepcopy(record)
@@ -101,6 +106,7 @@ SPOILED = st.one_of(
 )
 
 
+@pytest.mark.slow("tries generated texts")
 @given(SPOILED)
 def test_whatever_is_spoiled_is_an_envelope_or_a_bad_record(event: Any) -> None:
     for each in (*normalize(event), *normalize({"Records": [sqs_record("tea"), event]})):

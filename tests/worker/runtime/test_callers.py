@@ -205,6 +205,7 @@ def test_a_caller_that_was_answered_is_not_answered_by_the_next_run() -> None:
         assert at.priced() == 2
 
 
+@pytest.mark.slow("strikes at each call of a run")
 @pytest.mark.parametrize(
     "number", [MOST_HELD, MOST_HELD + 1, 150, pytest.param(1_000, marks=pytest.mark.long("a thousand callers"))]
 )

@@ -27,7 +27,7 @@ from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
-from flowguard.testing import FlowClock, FlowRunner, MemoryAWS, explore, sqs_event
+from flowguard.testing import FlowClock, FlowRunner, MemoryAWS, explore, kinesis_event, sqs_event
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.fail_phase import FailPhase
@@ -258,6 +258,7 @@ def test_a_request_that_fits_no_queue_once_more_stays_for_the_quiet_time(
         raise TooLarge("the message", {"body": 1_048_577}, 1_048_576)
 
     monkeypatch.setattr("flowguard.worker.fail_phase.retried", is_too_large)
+    monkeypatch.setattr("flowguard.worker.put_off.retried", is_too_large)
     seen: list[Any] = []
 
     def note(call: ApiCall, proceed: Proceed) -> Response:
@@ -268,6 +269,22 @@ def test_a_request_that_fits_no_queue_once_more_stays_for_the_quiet_time(
     with intercept(note):
         assert at.deliver(at.message()) == [False]
     assert [entry["VisibilityTimeout"] for call in seen for entry in call.get("Entries", [call])] == [30]
+
+
+@pytest.mark.parametrize(("length", "priced"), [(1_000, 0), (1_100_000, 1)], ids=["small", "too large for SQS"])
+def test_a_record_of_a_stream_that_fits_no_queue_begins_at_once(at: Scene, length: int, priced: int) -> None:
+    event = kinesis_event("orders", Order(order_id="o1", note="x" * length))
+    assert at.handler(event) == {"batchItemFailures": []}
+    assert (at.priced(), at.told(EventType.PUT_OFF)) == (priced, 1 - priced)
+
+
+def test_what_else_goes_wrong_with_a_streams_record_begins_no_run(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a mistake of flowguard's")
+
+    monkeypatch.setattr("flowguard.worker.put_off.retried", breaks)
+    at.handler(kinesis_event("orders", Order(order_id="o1")))
+    assert at.priced() == 0
 
 
 def test_a_cancelled_request_ends_at_once(at: Scene) -> None:

@@ -21,6 +21,7 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
 from flowguard.worker.claim_phase import _retry_in_item
 from flowguard.worker.routing import Arrival
+from tests.aws.states import REST
 from tests.scene import OrderState, Scene, message_id, record
 from tests.worker.runtime.mishaps import Died, die
 
@@ -131,7 +132,7 @@ def test_a_fifo_record_whose_attempt_fails_between_its_two_claims_is_not_acknowl
         claims += call.operation == "UpdateItem"
         if claims == 2:
             claims += 1
-            store.release(at_work, at.clock.now(), failed=True)
+            store.release(at_work, at.clock.now(), rest=REST)
         return proceed()
 
     with intercept(fails_between):

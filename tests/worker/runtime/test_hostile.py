@@ -175,6 +175,7 @@ def _huge(way: str, name: str) -> Case:
 GROUPS = sorted({*TEXT_WAYS, *VALUE_WAYS, "attributes"})
 
 
+@pytest.mark.slow("strikes at each call of a run")
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_run_ends_whatever_its_handler_does(place: Scene, group: str) -> None:
     for number, (name, case) in enumerate(cases().items()):

@@ -27,6 +27,7 @@ LAST = samples()[-1]
 COMMAND = "python -m tests.worker.runtime.landed_release"
 
 
+@pytest.mark.slow("strikes at each call of a run")
 @pytest.mark.parametrize(
     "path",
     [*(pytest.param(path, marks=pytest.mark.proof("an earlier release")) for path in samples()[:-1]), LAST],

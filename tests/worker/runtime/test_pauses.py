@@ -75,13 +75,13 @@ def test_a_hop_that_comes_before_its_time_comes_again_after_a_pause(at: Scene) -
 @pytest.mark.parametrize(
     ("seconds", "queue", "is_noted"),
     [
-        (59, "price-order", False),
-        (60, "price-order", True),
+        (30, "price-order", False),
+        (31, "price-order", True),
         (0, "price-order.fifo", True),
         (60, "price-order.fifo", True),
     ],
 )
-def test_why_a_run_rests_is_noted_from_a_minute_on_or_with_what_is_written_in_any_case(
+def test_a_rest_that_outlasts_the_lease_is_noted_and_any_that_is_written_in_any_case(
     at: Scene, seconds: int, is_noted: bool, queue: str
 ) -> None:
     def rest(step: Step[OrderState]) -> None:

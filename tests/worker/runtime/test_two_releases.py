@@ -274,6 +274,7 @@ GUARDS: Final[dict[str, tuple[tuple[str, object], ...]]] = {
 }
 
 
+@pytest.mark.slow("strikes at each call of a run")
 @pytest.mark.parametrize("guard", GUARDS)
 def test_a_guard_that_is_taken_away_is_noticed(guard: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, broken in GUARDS[guard]:

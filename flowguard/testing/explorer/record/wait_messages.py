@@ -15,7 +15,7 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID
 
-OF_STAGES: Final = frozenset({"claim", "commit", "release", "note the back-off", "note the kills", "tell"})
+OF_STAGES: Final = frozenset({"claim", "commit", "release", "count the attempt", "note the kills", "tell"})
 """The steps that write a run item for a stage's message. Any other is of an answer, a deadline or an order."""
 
 

@@ -15,6 +15,7 @@ from flowguard.worker.failure import Again, Never, after_failure
 from flowguard.worker.given_up import GivenUp
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
+from tests.aws.states import REST
 from tests.proofs.model import actions
 from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.written import released
@@ -42,7 +43,7 @@ def _same_redrive_letter(self: Message, error: Any) -> Message:
 
 def _counted(services: Services, claim: Claim) -> None:
     if claim.unwritten is None:
-        services.store.release(claim, services.clock.now(), failed=True)
+        services.store.release(claim, services.clock.now(), rest=REST)
 
 
 def _unasked(self: GivenUp, arrival: Arrival, budget: Any) -> Arrival:

@@ -184,6 +184,7 @@ SEEDED: list[tuple[Callable[[Patch], None], list[Any], str]] = [
 ]
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(("guard", "messages", "rule"), SEEDED, ids=lambda one: getattr(one, "__name__", ""))
 def test_a_guard_of_a_wait_that_is_taken_away_is_noticed(
     guard: Callable[[Patch], None], messages: list[Any], rule: str, monkeypatch: Patch

@@ -297,6 +297,7 @@ def test_nothing_is_refused_for_good_where_that_is_not_asked_for() -> None:
     assert not any("f" in one for one in tried)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_run_whose_restart_is_parked_stands_where_it_may(monkeypatch: Patch) -> None:
     """It was reset between its stages, and the message that begins it anew is refused for good."""
     messages = [shipped("page_cache/02-wanted.json"), shipped("page_cache/01-title-changed.json")]

@@ -49,6 +49,7 @@ def fixes(handler: Any) -> list[str]:
     return [one.fix for one in report.violations]
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     ("handler", "fix"),
     [
@@ -106,6 +107,7 @@ def line_of(handler: Any) -> int:
     return next(number for number, line in enumerate(lines, first) if line.endswith("# the line\n"))
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     ("handler", "fix"),
     [
@@ -133,6 +135,7 @@ def test_a_deletion_after_an_error_is_for_its_author_to_leave_out(by_library: bo
     assert (fix_taken_back(deletion, {}) is None) is by_library
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_who_deletes_its_record_last_loses_nothing() -> None:
     report = explore(
         PlainFunction("orders", deletes_its_record_last),
@@ -153,6 +156,7 @@ def drains_another_queue(event: Any, context: Any) -> None:
         sqs.delete_message(QueueUrl=work, ReceiptHandle=left["ReceiptHandle"])
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_what_is_deleted_from_another_queue_is_not_compared() -> None:
     report = explore(
         PlainFunction("orders", drains_another_queue),

@@ -135,6 +135,7 @@ def test_a_page_is_well_formed_and_its_links_lead_somewhere(made: Callable[[], s
         assert heading.get("scope") in {"row", "col", "rowgroup"}
 
 
+@pytest.mark.slow("explores flows and handlers")
 @every_page
 def test_a_page_needs_no_network_and_no_script(made: Callable[[], str]) -> None:
     text = made()
@@ -210,6 +211,7 @@ def test_a_source_that_cannot_be_read_is_left_out(site: Site) -> None:
     assert excerpt(site) == ()
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_where_it_struck_is_shown_beside_the_line_to_change() -> None:
     read = Parsed(page(report_of(seeded.MarkThenAdd)))
     line = seeded.guilty_line("MarkThenAdd")
@@ -262,6 +264,7 @@ def test_a_page_of_one_schedule_draws_it_once() -> None:
     assert "The undisturbed run" in Parsed(page_of_schedule(trace_of(seeded.PlainAdd, "none"))).text
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_the_same_report_gives_the_same_page() -> None:
     first, again = report_of(seeded.PlainAdd), explore_again(seeded.PlainAdd)
     assert first.seconds != again.seconds

@@ -74,6 +74,7 @@ def explored(handler: Any, **about: Any) -> Report:
     return report
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_they_part_where_what_differs_is_written_once_more() -> None:
     (violation,) = explored(adds, bound=0, walks=0).violations
     assert violation.schedule == "a1"
@@ -84,6 +85,7 @@ def line_of(function: Any, after: int) -> int:
     return int(function.__code__.co_firstlineno) + after
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_the_report_shows_it_in_each_form() -> None:
     report = explored(adds, bound=0, walks=0)
     parts_at = report.violations[0].parts_at
@@ -117,12 +119,14 @@ def leaves_out(event: Any, context: Any) -> None:
     table.put_item(Item={"day": "tuesday"})
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_what_is_never_made_is_where_they_part() -> None:
     violation = next(one for one in explored(leaves_out).violations if one.schedule.startswith(("a", "d")))
     lost = f"call 3, PutItem totals at {AT}:{line_of(leaves_out, 5)}"
     assert str(violation.parts_at) == f"the undisturbed run goes on with {lost}; here it is never made"
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_where_the_writes_are_the_same_they_part_at_the_first_call_that_is_not() -> None:
     (violation,) = explored(counts_its_attempts, bound=0, walks=0).violations
     assert str(violation.parts_at).startswith("call 1 of w1, GetItem totals at ")

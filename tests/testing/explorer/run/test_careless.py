@@ -98,6 +98,7 @@ def seen_of(flow: Any) -> list[Any]:
 # -- orders ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_an_end_that_depends_on_an_order_which_no_queue_keeps_is_found() -> None:
     violation = finding(careless.keeps_the_last, ONE, CHANGED, rule="not one after the other")
     assert violation.schedule == "o1-1"
@@ -126,6 +127,7 @@ def test_a_fifo_queue_keeps_the_order_of_a_group() -> None:
 # -- old reads ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_read_that_may_be_old_is_found_and_a_consistent_one_is_not() -> None:
     violation = finding(careless.reads_what_it_wrote)
     assert violation.schedule == "s2"
@@ -171,6 +173,7 @@ def test_on_an_engine_that_cannot_go_back_no_read_is_old() -> None:
 # -- batches in part ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_what_a_batch_leaves_is_found_where_nobody_looks() -> None:
     violation = finding(careless.leaves_a_part)
     assert violation.schedule == "p1-1"
@@ -254,6 +257,7 @@ class ExitOrders(Flow, name="exit-orders", object_id="order_id"):
     stages = (Exits,)
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     ("flow", "line"),
     [

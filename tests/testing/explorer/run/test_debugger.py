@@ -125,6 +125,7 @@ def test_it_stops_in_the_handler_where_no_line_of_it_makes_the_call() -> None:
     assert "\n(Pdb) 1\n" in shown
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_debugger_may_take_its_time(capsys: pytest.CaptureFixture[str]) -> None:
     """An invocation is not given up while somebody looks."""
 

@@ -79,6 +79,7 @@ def test_what_only_a_fault_leads_to_is_answered_too() -> None:
     assert replay(PlainFunction("orders", measures_what_fails), [ORDER], "e1", tables=FEW["tables"]).ok
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_what_moto_keeps_is_gone_in_the_next_schedule() -> None:
     trace = replay(PlainFunction("orders", keeps_a_parameter), [ORDER], "d2", tables=FEW["tables"])
     assert trace.ok, str(trace)
@@ -92,6 +93,7 @@ def test_what_is_not_there_is_no_error_of_the_handlers_own() -> None:
     assert 'stubs={"ssm.GetParameter": …}' in found.fix
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_stubs_come_first() -> None:
     stubs: Any = {"cloudwatch.PutMetricData": {}}
     report = explore(PlainFunction("orders", measures), [ORDER], stubs=stubs, **FEW)

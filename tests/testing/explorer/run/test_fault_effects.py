@@ -68,6 +68,7 @@ def test_a_commit_without_an_answer_that_counts_as_a_failure_is_noticed(monkeypa
     assert rules("u3", flow) == {"equivalence"}, "who waits is told of a failure, and never of the success"
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_who_tries_again_after_an_answer_that_never_came_is_found_at_the_line() -> None:
     report = explore(seeded.flow_of(seeded.Unanswered), [ORDER], tables=seeded.TABLES, bound=0, walks=0)
     (violation,) = report.violations
@@ -85,6 +86,7 @@ def test_a_death_at_the_last_receive_leaves_the_record_to_sqs() -> None:
     assert rules("d2.d5-1") == set(), "a run that SQS gave up may fail"
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_record_that_no_queue_delivered_is_never_seen_too_early() -> None:
     about = {"order_id": "o1"}
     by_queue, direct = (

@@ -56,6 +56,7 @@ def test_what_swallows_the_refusal_is_found() -> None:
     assert [one.rule for one in trace.violations] == ["equivalence"]
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_function_that_tries_for_ever_is_reported_with_its_line() -> None:
     (found,) = explore(PlainFunction("orders", waits.tries_for_ever), [ORDER], **FEW).violations
     assert found.rule == "does not end"

@@ -43,6 +43,7 @@ def test_what_is_charged_again_is_found_with_the_cure_and_what_was_charged() -> 
     assert report.compared == ("outside:psp.example",)
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize("handler", [handlers.charges_under_a_key, handlers.charges_in_parts, handlers.puts_and_asks])
 def test_what_is_the_same_again_is_sound(handler: Any) -> None:
     report = explored(handler, outside={"psp.example": {"status": "paid"}})
@@ -50,6 +51,7 @@ def test_what_is_the_same_again_is_sound(handler: Any) -> None:
     assert any(name.startswith("orders: ") for name in report.coverage)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_request_meets_deaths_errors_and_lost_answers_but_nothing_that_only_aws_does() -> None:
     report = explored(handlers.charges_under_a_key, outside={"psp.example": {"status": "paid"}})
     (met,) = report.coverage.values()
@@ -143,6 +145,7 @@ def test_what_is_added_again_in_sql_is_found_and_the_file_stays_as_it_is(shop: P
     assert total(shop) == 2
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize("of", [handlers.noting, handlers.numbering])
 def test_what_is_written_once_in_sql_is_sound_however_its_workers_are_held_up(of: Any, shop: Path) -> None:
     report = explored(of(shop), bound=10, walks=5)

@@ -32,6 +32,7 @@ def explored(handler: Any, **about: Any) -> Report:
 EACH: Final = pytest.mark.proof("explores one more way of asking")
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     ("handler", "line"),
     [
@@ -53,6 +54,7 @@ def test_what_is_charged_again_is_found_at_its_line(handler: Any, line: str) -> 
     assert violation.site.file == handlers.__file__
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     "handler",
     [
@@ -88,6 +90,7 @@ def test_a_redirect_is_a_request_of_its_own(handler: Any) -> None:
     assert len([line for line in trace.timeline if "POST psp.example" in line]) == 2
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize("handler", [handlers.follows_by_httpx, handlers.follows_by_aiohttp])
 def test_a_redirect_to_somebody_else_does_not_go_out(handler: Any) -> None:
     away: Any = {"psp.example": OutsideAnswer(status=307, headers={"Location": "https://away.example/charges"})}
@@ -96,6 +99,7 @@ def test_a_redirect_to_somebody_else_does_not_go_out(handler: Any) -> None:
     assert "goes out to away.example" in report.violations[0].problems[0].text
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     ("handler", "what"),
     [
@@ -120,6 +124,7 @@ def test_a_body_that_breaks_off_is_no_request() -> None:
     assert not [line for line in trace.timeline if "POST" in line]
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize("handler", [handlers.charges_by_httpx, handlers.charges_by_aiohttp])
 def test_a_host_that_is_no_party_is_refused_as_before(handler: Any) -> None:
     report = explored(handler, outside=["other.example"])
@@ -143,6 +148,7 @@ def test_a_request_is_whole_when_its_body_is(sent: bytes, expected: bool) -> Non
     assert is_whole(sent) is expected
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_what_was_changed_is_as_before_afterwards() -> None:
     def now() -> tuple[Any, ...]:
         return (
@@ -194,6 +200,7 @@ def charge_by_aiohttp() -> None:
     asyncio.run(charge())
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     ("charge", "lost", "failed"),
     [

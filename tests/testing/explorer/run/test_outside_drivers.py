@@ -53,6 +53,7 @@ def asks_redis(event: Any, context: Any) -> None:
     redis.Redis(host="127.0.0.1", port=1, retry=Retry(NoBackoff(), 0)).incr("orders")
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     "handler", [connects, connects_by_a_name_of_its_own, connects_and_goes_on, awaits_a_connection]
 )
@@ -94,6 +95,7 @@ def adds(event: Any, context: Any) -> None:
     )
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_what_else_is_wrong_in_the_same_search_stays_a_violation() -> None:
     functions = [PlainFunction("orders", connects), PlainFunction("counts", adds)]
     messages = [sqs_event("orders", "{}", message_id="m1"), sqs_event("counts", "{}", message_id="m2")]
@@ -167,6 +169,7 @@ class SaveAnyhow(Flow, name="save-anyhow", object_id="order_id"):
     stages = (SaveElsewhere,)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_an_end_is_not_compared_where_a_fault_alone_leads_to_a_driver() -> None:
     report = explore(SaveAnyhow, [Order(order_id="o1")], tables={"totals": "day"}, bound=0, walks=0)
     assert (report.verdict, report.violations) == ("not looked at", ())

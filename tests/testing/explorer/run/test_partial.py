@@ -26,6 +26,7 @@ def test_each_entry_alone_is_refused_and_all_but_each() -> None:
     assert refused(4, 3) == refused(14, 3) == ()
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_batch_of_the_users_that_nobody_looks_at_is_found_at_its_line() -> None:
     flow = seeded.flow_of(seeded.InPart)
     report = explore(flow, [ORDER], tables=seeded.TABLES, bound=0, walks=0)

@@ -58,6 +58,7 @@ def test_an_answer_comes_never_late_at_the_deadline_and_twice(schedule: str, sta
     assert stages(trace)[0] == stage
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     "schedule", ["d10", "d10-1", "a11", "a11-1", "a12", "a12-1", "a13-1", "u13", "l12", "z12", "f11"]
 )
@@ -72,12 +73,14 @@ def test_an_answer_whose_party_died_before_its_copy_was_there_never_comes() -> N
     assert stages(again)[0] == "go-on"
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize("schedule", ["n1", "n2.n3", "n1-2.d16", "n2.a8", "o2-1", "x3.d5"])
 def test_three_answers_in_any_order_and_without_some(schedule: str) -> None:
     trace = answered(THREE, schedule, parcel={"number": 17}, paid={"amount": 3}, approval={"yes": True})
     assert trace.ok, str(trace)
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize("schedule", ["n1", "n2", "n1.n2", "o2-1", "a9"])
 def test_one_answer_of_two(schedule: str) -> None:
     trace = answered(ANY, schedule, parcel={"number": 17}, paid={"amount": 3})

@@ -52,6 +52,7 @@ def test_what_may_be_repeated_is_not_complained_of() -> None:
     assert any(call.startswith("orders: PutItem orders at ") for call in report.coverage)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_of_a_chain_only_what_it_leads_to_counts() -> None:
     def chain(last: Any) -> Report:
         return explored(PlainFunction("orders", handlers.forward), PlainFunction("forwarded", last))
@@ -66,6 +67,7 @@ def test_a_message_that_leaves_counts_each_time() -> None:
     assert violation.problems[0].where == "sqs:emails"
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_topic_stands_in_front_of_a_queue() -> None:
     functions = [PlainFunction("orders", handlers.announce), PlainFunction("inbox", handlers.put_news, topic="news")]
     (violation,) = explored(*functions).violations
@@ -272,6 +274,7 @@ def command(tmp_path: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_the_command_takes_handlers_with_their_queues(tmp_path: Path) -> None:
     chain = ("tests.testing.explorer.handlers:forward", "tests.testing.explorer.handlers:put")
     code, shown = command(tmp_path, *chain, "--queue", "orders", "--queue", "forwarded")

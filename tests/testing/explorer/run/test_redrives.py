@@ -103,6 +103,7 @@ def test_a_redrive_after_a_newer_run_changes_nothing() -> None:
     assert report.ok, str(report)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_worker_that_is_held_up_across_a_redrive_is_fenced(monkeypatch: Patch) -> None:
     schedule = "z2-999.d3.d6-1.r1"
     history = run(schedule, ORDER)
@@ -124,6 +125,7 @@ def test_a_redrive_that_takes_over_from_a_newer_run_breaks_i13(monkeypatch: Patc
     assert "I13" in rules(run("r1", POISON, NEWER, flow=seeded.PickyOne), seeded.PickyOne)
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_redrive_that_is_promised_and_not_taken_breaks_i13(monkeypatch: Patch) -> None:
     never = expressions.FIRST_HOP[OnConflict.SUPERSEDE].replace(
         expressions._REDRIVEN, "(redrive < :zero AND #status = :failed)"

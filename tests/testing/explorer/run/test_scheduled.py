@@ -36,9 +36,9 @@ def test_every_fault_at_a_long_retry_is_survived() -> None:
     assert met == {"closed: CreateSchedule of dispatch": "aefltuvz"}
 
 
-def test_a_back_off_that_cannot_be_noted_keeps_no_record_whose_retry_was_sent() -> None:
+def test_an_attempt_that_cannot_be_counted_keeps_no_record_whose_retry_was_sent() -> None:
     history = history_of(FLOW, [ORDER], "f3", tables=seeded.TABLES)
-    assert [str(one.site) for one in history.calls[:4]] == ["claim", "dispatch", "note the back-off", "claim"]
+    assert [str(one.site) for one in history.calls[:4]] == ["claim", "dispatch", "count the attempt", "claim"]
     assert [one.acked for one in history.deliveries[:2]] == [True, False]
     assert list(broken(history, [FLOW], ())) == []
 

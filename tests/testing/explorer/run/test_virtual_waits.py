@@ -157,6 +157,7 @@ def in_threads(work: Any) -> Any:
     return handler
 
 
+@pytest.mark.slow("explores flows and handlers")
 @pytest.mark.parametrize(
     "how", [in_a_pool, pytest.param(in_a_loop, marks=pytest.mark.proof("makes hundreds of event loops")), in_threads]
 )
@@ -219,6 +220,7 @@ def test_a_wait_for_what_nobody_brings_is_named_at_once() -> None:
     assert violation.site.text == "queue.Queue[str]().get()"
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_an_invocation_that_does_not_end_is_given_up_and_named() -> None:
     def handler(event: Any, context: Any) -> None:
         put()
@@ -246,6 +248,7 @@ def test_one_that_does_not_end_only_after_a_fault_is_found_too() -> None:
     assert violation.timeline
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_what_anyio_hands_to_threads_is_done_at_once_and_meets_faults() -> None:
     number = ContextVar("number", default=0)
 
@@ -290,6 +293,7 @@ def test_a_handler_without_a_call_is_explored() -> None:
     assert "no call was met: nothing could go wrong, so this says nothing" in report.summary()
 
 
+@pytest.mark.slow("explores flows and handlers")
 def test_a_loop_that_a_killed_worker_leaves_does_not_go_on_with_the_next() -> None:
     """As ``run_sync`` of Pydantic AI does: it takes the loop of its thread, and leaves it there."""
     loops: list[asyncio.AbstractEventLoop] = []

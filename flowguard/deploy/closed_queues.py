@@ -1,0 +1,49 @@
+"""The queues to which named roles alone may send, and the roles of other accounts among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from flowguard.deploy.needs import QueueNeed, Role
+from flowguard.deploy.options import DeployOptions
+
+SENDING: Final = ("sqs:GetQueueUrl", "sqs:SendMessage")
+"""What a role of another account does with a queue, which it knows by its ARN."""
+
+
+def is_closed(queue: QueueNeed, options: DeployOptions) -> bool:
+    """Answer whether only named roles may send to a queue.
+
+    Those who redrive letters send to inboxes and to queues of killed records: these wait for the options to name them.
+    """
+    if queue.role in (Role.ANSWERS, Role.DEAD_LETTERS) or queue.senders:
+        return True
+    return bool(options.operators) and (queue.role is Role.KILLED or queue.hops_only)
+
+
+def operators_of(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
+    """Return the operators' roles that may send to a closed queue. Nobody redrives into the dead letters."""
+    return () if queue.role is Role.DEAD_LETTERS else options.operators
+
+
+def given_senders(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
+    """Return the roles that the options name for a queue, beside those of its functions."""
+    return list(dict.fromkeys((*queue.senders, *operators_of(queue, options))))
+
+
+def senders_elsewhere(queue: QueueNeed, options: DeployOptions) -> Mapping[str, Sequence[str]]:
+    """Return the named roles of other accounts, by the ARN that stands for their account.
+
+    Where the options do not name the deployment's account, each role with an ARN may be of another one, and is returned
+    for closed queues alone. A statement for an account gives a role no more than its own policies do.
+    """
+    roles: dict[str, list[str]] = {}
+    if options.account is None and not is_closed(queue, options):
+        return roles
+    for role in given_senders(queue, options):
+        if role.startswith("arn:") and role not in options.imports:
+            _, partition, _, _, account, *_ = role.split(":")
+            if account != options.account:
+                roles.setdefault(f"arn:{partition}:iam::{account}:root", []).append(role)
+    return roles
