@@ -5,8 +5,9 @@
     pk limit#<flow>#<stage>#<limit>#<digest>   sk limit          who holds a place, who stands in line, a nonce
     pk run#<flow>#<object>                     sk turn#<token>   the message that calls the hop
 
-Each write of an item is under the condition that nobody has written it since it was read: it has a nonce of each write.
-So whatever a decision was made of is still so when it is written. An item that holds nobody is removed.
+A write of a whole item is under the condition that nobody has written it since it was read: it has a nonce of each
+write. So whatever a decision was made of is still so when it is written. While nobody stands in line, a place is taken
+and freed by a write of one entry, which does not meet those of others. An item that holds nobody expires.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from flowguard.errors import PlacesBusy
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.places import NOBODY, Change, Holder, Places, Waiter
 from flowguard.startup.named_tuple import NamedTuple
-from flowguard.worker.place_store import Changed, Decide, PlaceKey, Seen
+from flowguard.worker.place_store import Changed, Decide, PlaceKey, Seen, Short, Take
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -44,6 +45,9 @@ LONGEST_PAUSE: Final = 0.05
 KEPT_FOR: Final = 86_400
 """Seconds that an item outlives the last lease in it: it must not be removed while somebody holds a place."""
 
+ROUNDED_TO: Final = 3_600
+"""Seconds. An item ends on the hour after that, so that workers whose clocks differ say the same."""
+
 LONGEST_TEXT: Final = LARGEST_ITEM - 8_192
 """Bytes. Who waits with a longer one is not called."""
 
@@ -57,23 +61,51 @@ class DynamoDBPlaces(NamedTuple):
     pause: Callable[[float], None] = time.sleep
 
     def change(
-        self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None = None, *, frees: bool = False
+        self,
+        key: PlaceKey,
+        decide: Decide,
+        nonce: str,
+        seen: Seen | None = None,
+        *,
+        short: Short | None = None,
+        frees: bool = False,
     ) -> Changed:
-        """Write what ``decide`` makes of the item, in one conditional PutItem or DeleteItem where ``seen`` is right.
+        """Write what ``decide`` makes of the item, in one conditional PutItem where ``seen`` is right.
 
-        Each refusal brings the item, of which it is decided anew. Raises :class:`flowguard.errors.PlacesBusy` after
-        as many tries, and where DynamoDB is asked too often for this key.
+        A ``short`` change is one conditional UpdateItem, if it is not refused. Each refusal brings the item, of
+        which it is decided anew. Raises :class:`flowguard.errors.PlacesBusy` after as many tries, and where DynamoDB is
+        asked too often for this key.
         """
         try:
-            return self._changed(key, decide, nonce, seen, PATIENT_TRIES if frees else MOST_TRIES)
+            if short is not None:
+                is_done, seen = self._shortly(_key(key), short, f"{nonce}'")
+                if is_done:
+                    return Changed(Change(seen.places, granted=isinstance(short, Take)), seen)
+            most = PATIENT_TRIES if frees else MOST_TRIES
+            return self._changed(key, decide, nonce, seen, most, is_now=short is not None)
         except botocore_errors.ClientError as error:
             if error_code(error) in THROTTLED:
                 raise PlacesBusy(key.place, error_code(error)) from error
             raise
 
-    def _changed(self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None, most: int) -> Changed:
+    def _shortly(self, where: Item, short: Short, nonce: str) -> tuple[bool, Seen]:
+        """Write one entry. Return whether that was done, and the item after it, or the one that refuses it."""
+        call = _short_call(short, nonce)
+        try:
+            answer: Any = patiently(
+                lambda: self.client.update_item(TableName=self.table, Key=where, **call), self.pause
+            )
+        except botocore_errors.ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            return False, _seen(error.response.get("Item"))
+        return True, _seen(answer["Attributes"])
+
+    def _changed(
+        self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None, most: int, *, is_now: bool
+    ) -> Changed:
         where = _key(key)
-        stands, is_now = (self._read(where), True) if seen is None else (seen, False)
+        stands, is_now = (self._read(where), True) if seen is None else (seen, is_now)
         for _ in range(most):
             change = decide(stands.places)
             if change.after == stands.places and is_now:
@@ -81,7 +113,7 @@ class DynamoDBPlaces(NamedTuple):
             after = Seen(change.after, nonce, _ends(change, stands))
             other = self._read(where) if change.after == stands.places else self._written(where, stands, after)
             if other is None or other.nonce == nonce:  # the latter is this very write, whose answer was lost
-                return Changed(change, Seen(NOBODY) if after.places.is_empty else after)
+                return Changed(change, after)
             stands, is_now = other, True
             self.pause(LONGEST_PAUSE * random.random())  # noqa: S311 - protects nothing
         raise PlacesBusy(key.place, f"others have written them {most} times meanwhile")
@@ -101,10 +133,7 @@ class DynamoDBPlaces(NamedTuple):
         else:
             call["ConditionExpression"] = expressions.IS_NEW
         try:
-            if after.places.is_empty:
-                patiently(lambda: self.client.delete_item(**call, Key=where), self.pause)
-            else:
-                patiently(lambda: self.client.put_item(**call, Item={**where, **_item(after)}), self.pause)
+            patiently(lambda: self.client.put_item(**call, Item={**where, **_item(after)}), self.pause)
         except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
@@ -144,6 +173,25 @@ def _text_key(flow: str, object_id: str, token: str) -> Item:
     return {**run_key(flow, ObjectId(object_id)), "sk": {"S": f"turn#{token}"}}
 
 
+def _short_call(short: Short, nonce: str) -> Any:
+    """Build the rest of the UpdateItem that changes one entry."""
+    names, values = {"#hop": short.token}, {":holder": {"S": _held(short.holder)}, ":nobody": number(0)}
+    if isinstance(short, Take):
+        condition, update, names["#ttl"] = expressions.PLACE_IS_FREE, expressions.TAKE_PLACE, "ttl"
+        ends = -(-(short.ends + KEPT_FOR) // ROUNDED_TO) * ROUNDED_TO
+        values |= {":at_once": number(short.at_once), ":ttl": number(ends)}
+    else:
+        condition, update = expressions.PLACE_IS_MINE, expressions.FREE_PLACE
+    return {
+        "ConditionExpression": condition,
+        "UpdateExpression": update,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": {**values, ":nonce": {"S": nonce}},
+        "ReturnValues": "ALL_NEW",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
 def _ends(change: Change, before: Seen) -> int:
     """Return when the item may be removed (s). That is a day after its last lease, and not earlier than before."""
     times = [holder.until for holder in change.after.held.values()]
@@ -152,7 +200,7 @@ def _ends(change: Change, before: Seen) -> int:
 
 
 def _item(seen: Seen) -> Item:
-    held = {token: {"S": f"{holder.until} {holder.owner}"} for token, holder in seen.places.held.items()}
+    held = {token: {"S": _held(holder)} for token, holder in seen.places.held.items()}
     line = {token: {"S": _stored(waiter)} for token, waiter in seen.places.line.items()}
     return {"held": {"M": held}, "line": {"M": line}, "nonce": {"S": seen.nonce}, "ttl": number(seen.ends)}
 
@@ -168,6 +216,10 @@ def read_places(raw: Any) -> Places:
     held = {token: _holder(text["S"]) for token, text in raw["held"]["M"].items()}
     line = {token: _waiter(text["S"]) for token, text in raw["line"]["M"].items()}
     return Places(held, line)
+
+
+def _held(holder: Holder) -> str:
+    return f"{holder.until} {holder.owner}"
 
 
 def _holder(text: str) -> Holder:

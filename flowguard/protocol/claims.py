@@ -209,6 +209,15 @@ def kills_before(item: RunItem | None, message: Message, owner: Owner | None = N
     return item.kills if was_in_line or item.owner == item.reset_by else item.kills + 1
 
 
+def stood_in_line(claim: Claim) -> bool:
+    """Answer whether an earlier claim of this very hop has noted that it waits for a place. It has flushed the item."""
+    before, item = claim.before, claim.item
+    if before is None or before.back_off is None or before.back_off.has_failed:
+        return False
+    mine = (item.request_id, item.requested_at, item.hop, item.redrive)
+    return (before.request_id, before.requested_at, before.hop, before.redrive) == mine
+
+
 def has_failed(item: RunItem) -> bool:
     """Answer whether the item notes that its last attempt has failed. One that waits for a place has not."""
     return item.back_off is not None and item.back_off.has_failed

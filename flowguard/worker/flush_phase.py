@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from flowguard.errors import TextGone
 from flowguard.events import EventType
+from flowguard.protocol.claims import stood_in_line
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, RunItem
 from flowguard.worker.caller_answers import CallerAnswers
@@ -29,7 +30,7 @@ class FlushPhase:
         It stays in the item until the commit. So do the requests that nobody has answered. A hop that waits for a place
         has sent it before it stood in line, as the item says.
         """
-        if _was_flushed(claim):
+        if stood_in_line(claim):
             return
         self._flush_outbox(arrival, claim)
         self._caller_answers.flush(arrival, claim)
@@ -68,15 +69,6 @@ class FlushPhase:
         horizon = self._services.clock.now() - arrival.flow.retention // timedelta(milliseconds=1)
         left = outbox.left_by_another(message.request_id, horizon)
         return () if _has_sent(claim.before) else left
-
-
-def _was_flushed(claim: Claim) -> bool:
-    """Answer whether an earlier claim of this very hop has flushed the item: it has noted that it waits for a place."""
-    before, item = claim.before, claim.item
-    if before is None or before.back_off is None or before.back_off.look is None:
-        return False
-    mine = (item.request_id, item.requested_at, item.hop, item.redrive)
-    return (before.request_id, before.requested_at, before.hop, before.redrive) == mine
 
 
 def _has_sent(before: RunItem | None) -> bool:

@@ -21,9 +21,10 @@ from flowguard.wire.trace_context import is_sampled
 from flowguard.worker.children import children_cancelled
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.group_parts import SavedGroup, keep_part, read_parts
-from flowguard.worker.hop_memory import HopMemory, TakesPlaces
+from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.leases import keeps_lease
+from flowguard.worker.limits import places_of
 from flowguard.worker.plan import Planner
 from flowguard.worker.ports import Services
 from flowguard.worker.resumed_payload import resumed_payload
@@ -63,7 +64,7 @@ class HandlePhase:
         if not calls:  # what is there later is of this very attempt
             self._wait_for_newer(arrival, memory.claim)
             memory.begin()
-            memory.places = self._places(arrival, memory.claim)
+            memory.places = places_of(self._services, self._emitter, arrival, memory.claim)
         claim = memory.claim
         if (why := claim.item.cancelled_because or arrival.message.cancelled) and claim.item.own_failure is None:
             raise Cancelled(why)
@@ -120,14 +121,6 @@ class HandlePhase:
         burst = burst_of(debounce, arrival, claim, self._services.clock.now())
         if burst is not None and comes_back(arrival, self._services.signer):
             raise GoesOn(burst=burst)
-
-    def _places(self, arrival: Arrival, claim: Claim) -> TakesPlaces | None:
-        """Return what takes the places that the stage's limits ask for. None where nothing is limited."""
-        if arrival.stage is None or not arrival.stage.limits:
-            return None
-        from flowguard.worker.hop_places import HopPlaces  # most stages have no limit
-
-        return HopPlaces(self._services, self._emitter, arrival, claim)
 
     def _ended_group(self, arrival: Arrival, claim: Claim) -> EndedGroup | None:
         wait = claim.item.wait

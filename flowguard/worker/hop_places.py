@@ -23,7 +23,6 @@ from flowguard.limit import PerKey
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.places import (
-    NOBODY,
     Change,
     Holder,
     Hop,
@@ -48,7 +47,7 @@ from flowguard.worker.claim_phase import longest_lease
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.hop_memory import NoPlace
-from flowguard.worker.place_store import Changed, PlaceKey, Seen
+from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Short, Take
 from flowguard.worker.ports import Services
 from flowguard.worker.resend import sent_again
 from flowguard.worker.routing import Arrival
@@ -83,11 +82,10 @@ TEXT_LIVES: Final = timedelta(days=1) // _MS
 
 
 class _Taken(NamedTuple):
-    """A place that was asked for, and the item after that. None where the answer is not known."""
+    """A place that was asked for."""
 
     limit: PerKey
     key: PlaceKey
-    seen: Seen | None = None
 
 
 class _Full(NamedTuple):
@@ -134,13 +132,14 @@ class HopPlaces:
             self._forget_text()
 
     def _take(self, limit: PerKey, key: PlaceKey) -> None:
-        claim = self._own_claim
-        holder = Holder(claim.item.owner, claim.item.lease_until)
+        holder = self._holder
         self._taken.append(_Taken(limit, key))
-        guess = _NEW if self._turn is None else None  # where somebody waits the item is there
+        now = self._services.clock.now()
+        ends = (now + longest_lease(self._arrival)) // 1000
+        free = Take(self._hop.token, holder, limit.at_once, ends) if self._turn is None else None
         try:
             change, seen = self._change(
-                limit, key, lambda places, terms: taken(places, self._hop, holder, terms), guess
+                limit, key, lambda places, terms: taken(places, self._hop, holder, terms), short=free
             )
         except PlacesBusy:
             raise self._no_place(_Full(limit, key)) from None
@@ -149,7 +148,6 @@ class HopPlaces:
         if not change.granted:
             self._taken.pop()
             raise self._no_place(_Full(limit, key, seen))
-        self._taken[-1] = _Taken(limit, key, seen)
 
     def _no_place(self, full: _Full) -> NoPlace:
         """Give back what was taken of other limits: nobody waits with a place."""
@@ -168,12 +166,19 @@ class HopPlaces:
     def _give_back(self) -> None:
         """Give back the places, and call the next in line."""
         held, self._taken = self._taken, []
-        if not held:
-            return
-        owner = self._own_claim.item.owner
-        for limit, key, seen in held:
+        for limit, key in held:
             with suppress(Exception):  # the place lapses with the lease
-                self._change(limit, key, lambda places, terms: given_back(places, self._hop, owner, terms), seen, True)
+                self._free(limit, key, self._holder)
+
+    def _free(self, limit: PerKey, key: PlaceKey, holder: Holder) -> None:
+        mine = GiveBack(self._hop.token, holder)
+        self._change(
+            limit,
+            key,
+            lambda places, terms: given_back(places, self._hop, holder.owner, terms),
+            short=mine,
+            frees=True,
+        )
 
     def _withdraw(self, place: str) -> bool:
         """Leave a line, and answer whether this attempt of the hop stood there.
@@ -194,7 +199,7 @@ class HopPlaces:
             return withdrawn(places, self._hop, terms)
 
         with suppress(Exception):  # who does not come is dropped
-            self._change(limit, self._key(place), left, None)
+            self._change(limit, self._key(place), left)
         return stood_there
 
     def _forget_text(self) -> None:
@@ -334,12 +339,19 @@ class HopPlaces:
     # -- the key's item
 
     def _change(
-        self, limit: PerKey, key: PlaceKey, decide: _DecideBy, seen: Seen | None, frees: bool = False
+        self,
+        limit: PerKey,
+        key: PlaceKey,
+        decide: _DecideBy,
+        seen: Seen | None = None,
+        *,
+        short: Short | None = None,
+        frees: bool = False,
     ) -> Changed:
         """Change the item of a key, and call whose turn has come."""
         terms = Terms(limit.at_once, self._services.clock.now(), longest_lease(self._arrival))
         changed = self._services.store.places.change(
-            key, lambda places: decide(places, terms), self._services.ids.new(), seen, frees=frees
+            key, lambda places: decide(places, terms), self._services.ids.new(), seen, short=short, frees=frees
         )
         if changed.change.calls:
             with suppress(Exception):  # their looks come
@@ -348,6 +360,11 @@ class HopPlaces:
 
     def _key(self, place: str) -> PlaceKey:
         return PlaceKey(self._arrival.flow.name, self._arrival.message.stage, place)
+
+    @property
+    def _holder(self) -> Holder:
+        item = self._own_claim.item
+        return Holder(item.owner, item.lease_until)
 
     @property
     def _own_claim(self) -> Claim:
@@ -365,9 +382,6 @@ class HopPlaces:
 
 
 _DecideBy: TypeAlias = Callable[[Places, Terms], Change]
-
-_NEW: Final = Seen(NOBODY)
-"""A guess: nobody holds a place of the key, or waits for one."""
 
 
 def token_of(message: Message) -> str:

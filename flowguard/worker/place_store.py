@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from flowguard.protocol.places import Change, Places
+from flowguard.protocol.places import Change, Holder, Places
 from flowguard.startup.named_tuple import NamedTuple
 
 
@@ -28,6 +28,26 @@ class Seen(NamedTuple):
     ends: int = 0
 
 
+class Take(NamedTuple):
+    """Of ``at_once`` places the hop takes one that is free, where nobody stands in line. The item ends then (s)."""
+
+    token: str
+    holder: Holder
+    at_once: int
+    ends: int
+
+
+class GiveBack(NamedTuple):
+    """The hop frees the place that it has as this holder, where nobody stands in line."""
+
+    token: str
+    holder: Holder
+
+
+Short: TypeAlias = Take | GiveBack
+"""A change of one entry, which needs no read: others may take and free places meanwhile."""
+
+
 class Changed(NamedTuple):
     """A change that is written, and the item after it."""
 
@@ -42,11 +62,19 @@ class PlaceStore(Protocol):
     """The places of limits."""
 
     def change(
-        self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None = None, *, frees: bool = False
+        self,
+        key: PlaceKey,
+        decide: Decide,
+        nonce: str,
+        seen: Seen | None = None,
+        *,
+        short: Short | None = None,
+        frees: bool = False,
     ) -> Changed:
         """Change the item of a key as ``decide`` says of what it is. It is read first where nothing was ``seen``.
 
-        A change that ``frees`` a place is tried longer, while others write the item.
+        The ``short`` change is tried before. Where the item refuses it, that is what is decided of. A change that
+        ``frees`` a place is tried longer, while others write the item.
         """
         ...
 

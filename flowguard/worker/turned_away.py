@@ -13,6 +13,7 @@ from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.kept_answers import KeptAnswers
+from flowguard.worker.limits import leave_line
 from flowguard.worker.no_run import NoRun
 from flowguard.worker.ports import Services
 from flowguard.worker.restart import restart_of
@@ -39,21 +40,13 @@ class TurnedAway:
     def ending(self, arrival: Arrival, refused: Refused) -> Ending:
         """Report the verdict of a refused claim, and return what follows from it."""
         self._emitter.emit(EventType(refused.verdict.value.lower()), arrival)
-        self._leave_line(arrival, refused)
+        leave_line(self._services, self._emitter, arrival, refused)
         if arrival.message.cancelled is not None:
             from flowguard.worker.cancelling import Canceller, is_for_its_run  # most requests are not cancelled
 
             if is_for_its_run(arrival.message, refused):
                 return Canceller(self._services).of_request(arrival, refused.verdict)
         return self._refused(arrival, refused)
-
-    def _leave_line(self, arrival: Arrival, refused: Refused) -> None:
-        """Let a hop that waits for a place leave its line, where it is not to begin any more."""
-        if arrival.message.turn is None or refused.verdict in (Verdict.BUSY, Verdict.EARLY):
-            return
-        from flowguard.worker.hop_places import withdraw  # most stages have no limit
-
-        withdraw(self._services, self._emitter, arrival)
 
     def _refused(self, arrival: Arrival, refused: Refused) -> Ending:
         """Handle a claim that was refused. No second read is needed: the answer brought the item along."""

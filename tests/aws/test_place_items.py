@@ -16,6 +16,7 @@ from flowguard.aws.place_items import (
     LONGEST_TEXT,
     MOST_TRIES,
     PATIENT_TRIES,
+    ROUNDED_TO,
     DynamoDBPlaces,
     read_places,
 )
@@ -24,13 +25,14 @@ from flowguard.errors import PlacesBusy
 from flowguard.protocol.places import NOBODY, Change, Holder, Hop, Places, Terms, Waiter, given_back, joined, taken
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
-from flowguard.worker.place_store import Changed, PlaceKey, Seen
+from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Take
 from tests.aws.engines import on_memory
 
 NOW: Final = 1_800_000_000_000
 TERMS: Final = Terms(1, NOW, 1_800_000)
 KEY: Final = PlaceKey("orders", "price", "customer#d1")
 NEW: Final = Seen(NOBODY)
+ROW: Final[Any] = {"pk": {"S": "limit#orders#price#customer#d1"}, "sk": {"S": "limit"}}
 A, B = Hop("a", "order a#1", NOW - 2), Hop("b", "order b 2", NOW - 1)
 
 
@@ -53,8 +55,7 @@ def join(places: DynamoDBPlaces, hop: Hop = B, nonce: str = "n3", seen: Seen | N
 
 
 def raw(places: DynamoDBPlaces) -> Any:
-    key: Any = {"pk": {"S": "limit#orders#price#customer#d1"}, "sk": {"S": "limit"}}
-    return places.client.get_item(TableName="flowguard", Key=key).get("Item")
+    return places.client.get_item(TableName="flowguard", Key=ROW).get("Item")
 
 
 def looked(places: DynamoDBPlaces) -> Places:
@@ -65,9 +66,9 @@ def test_a_first_place_is_one_write_and_its_return_another(places: DynamoDBPlace
     with intercept(calls := Recorder()):
         change, seen = take(places)
         assert change.granted
-        assert back(places, seen).seen == NEW
-    assert [call.operation for call in calls.calls] == ["PutItem", "DeleteItem"]
-    assert raw(places) is None
+        assert back(places, seen).seen.places == NOBODY
+    assert [call.operation for call in calls.calls] == ["PutItem", "PutItem"]
+    assert looked(places) == NOBODY
 
 
 def test_what_is_written_is_read_again(places: DynamoDBPlaces) -> None:
@@ -75,6 +76,147 @@ def test_what_is_written_is_read_again(places: DynamoDBPlaces) -> None:
     stands = join(places, seen=seen).seen
     assert looked(places) == stands.places
     assert stands.places == Places({"a": Holder("owner of a", NOW + 30_000)}, {"b": Waiter(NOW - 1, "order b 2", NOW)})
+
+
+# -- one entry, while nobody stands in line
+
+
+def take_free(
+    places: DynamoDBPlaces, hop: Hop, nonce: str, at_once: int = 2, ends: int = NOW // 1000 + 1_800
+) -> Changed:
+    holder, terms = Holder(f"owner of {hop.token}", NOW + 30_000), Terms(at_once, NOW, 1_800_000)
+    free = Take(hop.token, holder, at_once, ends)
+    return places.change(KEY, lambda found: taken(found, hop, holder, terms), nonce, short=free)
+
+
+def free(places: DynamoDBPlaces, hop: Hop, nonce: str, owner: str = "") -> Changed:
+    holder, terms = Holder(owner or f"owner of {hop.token}", NOW + 30_000), Terms(2, NOW, 1_800_000)
+    mine = GiveBack(hop.token, holder)
+    return places.change(KEY, lambda found: given_back(found, hop, holder.owner, terms), nonce, short=mine, frees=True)
+
+
+def operations(calls: Recorder) -> list[str]:
+    return [call.operation for call in calls.calls]
+
+
+def test_a_place_of_a_known_key_is_one_write_and_its_return_another_whoever_else_is_at_work(
+    places: DynamoDBPlaces,
+) -> None:
+    take_free(places, A, "n0")
+    with intercept(calls := Recorder()):
+        changed = take_free(places, B, "n1")
+        assert changed.change.granted
+        assert set(changed.seen.places.held) == {"a", "b"}
+        assert set(free(places, A, "n2").seen.places.held) == {"b"}
+        assert free(places, B, "n3").seen.places == NOBODY
+    assert operations(calls) == ["UpdateItem"] * 3
+    assert looked(places) == NOBODY
+
+
+def test_the_first_place_of_a_key_is_a_refused_write_and_one_more(places: DynamoDBPlaces) -> None:
+    with intercept(calls := Recorder()):
+        assert take_free(places, A, "n1").change.granted
+    assert operations(calls) == ["UpdateItem", "PutItem"]
+
+
+def test_no_more_are_taken_than_there_are(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n1", at_once=1)
+    with intercept(calls := Recorder()):
+        change, seen = take_free(places, B, "n2", at_once=1)
+    assert (change.granted, set(seen.places.held)) == (False, {"a"})
+    assert operations(calls) == ["UpdateItem"]
+
+
+def test_a_newcomer_passes_nobody_in_line(places: DynamoDBPlaces) -> None:
+    take(places)
+    join(places)
+    back(places, None)
+    stranger = Hop("z", "order z", NOW)
+    with intercept(calls := Recorder()):
+        assert not take_free(places, stranger, "n4", at_once=1).change.granted
+    assert operations(calls) == ["UpdateItem"]
+
+
+def test_who_frees_a_place_calls_who_stands_in_line(places: DynamoDBPlaces) -> None:
+    _, seen = take(places)
+    join(places, seen=seen)
+    with intercept(calls := Recorder()):
+        assert B in free(places, A, "n4").change.calls
+    assert operations(calls) == ["UpdateItem", "PutItem"]
+
+
+def test_another_owner_of_the_hop_keeps_its_place(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n1")
+    with intercept(calls := Recorder()):
+        assert "a" in free(places, A, "n2", owner="one before").seen.places.held
+    assert operations(calls) == ["UpdateItem"]
+
+
+def test_a_hop_that_has_a_place_gets_its_new_owner(places: DynamoDBPlaces) -> None:
+    """It takes no second one, and the entry is not written over without a decision."""
+    take_free(places, A, "n1", at_once=1)
+    holder, terms = Holder("the next", NOW + 60_000), Terms(1, NOW, 1_800_000)
+    short = Take("a", holder, 1, NOW // 1000)
+    with intercept(calls := Recorder()):
+        change = places.change(KEY, lambda found: taken(found, A, holder, terms), "n2", short=short).change
+    assert change.granted
+    assert operations(calls) == ["UpdateItem", "PutItem"]
+    assert looked(places).held == {"a": holder}
+
+
+def test_a_short_write_makes_what_was_seen_another_item(places: DynamoDBPlaces) -> None:
+    """Who has read the item before decides anew."""
+    take_free(places, A, "n1")
+    old = places.change(KEY, Change, "nobody").seen
+    take_free(places, B, "n2")
+    other = places.change(KEY, Change, "nobody").seen
+    assert old.nonce != other.nonce
+    assert len(join(places, Hop("c", "order c", NOW), "n3", old).seen.places.held) == 2
+    free(places, A, "n4")
+    assert places.change(KEY, Change, "nobody").seen.nonce not in (old.nonce, other.nonce)
+
+
+def test_a_short_write_never_makes_the_item_live_shorter(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n1")
+    assert take_free(places, B, "n2").change.granted
+    free(places, B, "n3")
+    ends = int(raw(places)["ttl"]["N"])
+    assert ends % ROUNDED_TO == 0
+    assert NOW // 1000 + 1_800 + KEPT_FOR <= ends < NOW // 1000 + 1_800 + KEPT_FOR + ROUNDED_TO
+    with intercept(calls := Recorder()):
+        assert take_free(places, B, "n4", ends=NOW // 1000 - 7_200).change.granted
+    assert operations(calls) == ["UpdateItem", "PutItem"]
+    assert int(raw(places)["ttl"]["N"]) == ends
+
+
+@pytest.mark.parametrize("taking", [True, False])
+def test_a_short_write_whose_answer_is_lost_has_been_made(taking: bool, places: DynamoDBPlaces) -> None:
+    take_free(places, B, "n0")
+    if not taking:
+        take_free(places, A, "n1")
+
+    def twice(call: ApiCall, proceed: Proceed) -> Response:
+        proceed()
+        return proceed()
+
+    with intercept(twice):
+        changed = take_free(places, A, "n2") if taking else free(places, A, "n2")
+    assert changed.change.granted == taking
+    assert set(looked(places).held) == ({"a", "b"} if taking else {"b"})
+
+
+def test_any_other_failure_of_a_short_write_is_the_services() -> None:
+    with on_memory() as clients:
+        places = aws_store(Settings(), clients).places
+
+        def denied(call: ApiCall, proceed: Proceed) -> Response:
+            raise ClientError({"Error": {"Code": "AccessDeniedException"}}, call.operation)
+
+        with intercept(denied), pytest.raises(ClientError, match="AccessDenied"):
+            take_free(places, A, "n1")
+
+
+# -- the whole item
 
 
 def test_who_finds_no_place_writes_nothing_and_learns_who_is_there(places: DynamoDBPlaces) -> None:
@@ -99,6 +241,7 @@ def test_a_change_of_what_others_have_written_meanwhile_is_decided_anew(places: 
 def test_a_removed_item_is_no_item_that_was_seen(places: DynamoDBPlaces) -> None:
     _, seen = take(places)
     back(places, seen)
+    places.client.delete_item(TableName="flowguard", Key=ROW)  # as TTL does
     change, after = back(places, seen, nonce="n8")
     assert (change.after, after) == (NOBODY, Seen(NOBODY))
     assert take(places, B, "n9", seen).change.granted

@@ -29,7 +29,12 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "how a limit's places, its line and its looks are measured": (
         *("aws/place_items.py:MOST_TRIES", "aws/place_items.py:PATIENT_TRIES", "aws/place_items.py:LONGEST_PAUSE"),
-        *("aws/place_items.py:KEPT_FOR", "protocol/places.py:GRACE", "protocol/places.py:SKEW"),
+        *(
+            "aws/place_items.py:KEPT_FOR",
+            "aws/place_items.py:ROUNDED_TO",
+            "protocol/places.py:GRACE",
+            "protocol/places.py:SKEW",
+        ),
         *("protocol/places.py:UNSEEN_FOR", "protocol/places.py:LONGEST_LINE", "protocol/places.py:MOST_AT_ONCE"),
         *("wire/turn.py:_LONGEST_PLACE", "wire/turn.py:_LATEST", "worker/hop_places.py:_MS"),
         *("worker/hop_places.py:SHORTEST_LOOK", "worker/hop_places.py:UNCALLED_LOOK"),

@@ -11,6 +11,7 @@ from flowguard.aws import place_items
 from flowguard.events import EventType
 from flowguard.limit import PerKey
 from flowguard.sim.calls import ApiCall
+from flowguard.worker import limits
 from tests.worker.crowd import START
 from tests.worker.limited import Order, all_end, crowd_of, flow_of, occupy, places_of
 
@@ -43,15 +44,12 @@ def test_an_error_after_the_place_was_taken_gives_it_back_at_once() -> None:
 
 @pytest.mark.parametrize(("limit", "made"), [(None, False), (PerKey("customer", at_once=1), True)])
 def test_only_a_stage_with_limits_has_places(limit: PerKey | None, made: bool) -> None:
-    from flowguard.worker.handle_phase import HandlePhase
-
     arrival: Any = type("Arrival", (), {"stage": flow_of(limit).stages[0], "message": None})
     nowhere: Any = type("Arrival", (), {"stage": None, "message": None})
-    phase: Any = HandlePhase.__new__(HandlePhase)
-    phase._services = phase._emitter = None
-    assert phase._places(nowhere, None) is None
+    worker: Any = None
+    assert limits.places_of(worker, worker, nowhere, worker) is None
     if not made:
-        assert phase._places(arrival, None) is None
+        assert limits.places_of(worker, worker, arrival, worker) is None
 
 
 def test_a_hop_behind_the_first_three_does_not_look_when_a_place_lapses() -> None:

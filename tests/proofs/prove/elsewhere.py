@@ -38,9 +38,9 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.hop_places\.|^worker\.claim_phase\.given_back: end|^worker\.hop_memory\.HopMemory\.end|"
-        r"^worker\.handle_phase\.HandlePhase\._places|"
-        r"^(?!operate\.|worker\.resumed_payload\.).*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|_leave_line\b|"
-        r"memory\.places\b|NoPlace\b|was_in_line|back_off\.look\b|claims\.has_failed|_was_flushed)",
+        r"^worker\.limits\.|"
+        r"^(?!operate\.|worker\.resumed_payload\.).*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|\bleave_line\(|"
+        r"memory\.places\b|NoPlace\b|was_in_line|back_off\.look\b|claims\.has_failed|\.has_failed\b|stood_in_line)",
         (
             *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
             *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),

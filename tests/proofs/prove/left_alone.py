@@ -44,6 +44,7 @@ MODULES: Final = (
     "flowguard.worker.dead_letters",
     "flowguard.worker.failure",
     "flowguard.worker.hop_memory",
+    "flowguard.worker.limits",
     "flowguard.protocol.places",
     "flowguard.aws.place_items",
     "flowguard.wire.turn",
