@@ -52,6 +52,9 @@ LONGEST_TEXT: Final = LARGEST_ITEM - 8_192
 """Bytes. Who waits with a longer one is not called."""
 
 
+_UNKNOWN: Final = Seen(NOBODY, "nobody has looked")
+
+
 class DynamoDBPlaces(NamedTuple):
     """Implements :class:`flowguard.worker.ports.PlaceStore` on the run table."""
 
@@ -77,12 +80,7 @@ class DynamoDBPlaces(NamedTuple):
         asked too often for this key.
         """
         try:
-            if short is not None:
-                is_done, seen = self._shortly(_key(key), short, f"{nonce}'")
-                if is_done:
-                    return Changed(Change(seen.places, granted=isinstance(short, Take)), seen)
-            most = PATIENT_TRIES if frees else MOST_TRIES
-            return self._changed(key, decide, nonce, seen, most, is_now=short is not None)
+            return self._changed(key, decide, nonce, seen, short, PATIENT_TRIES if frees else MOST_TRIES)
         except botocore_errors.ClientError as error:
             if error_code(error) in THROTTLED:
                 raise PlacesBusy(key.place, error_code(error)) from error
@@ -102,11 +100,17 @@ class DynamoDBPlaces(NamedTuple):
         return True, _seen(answer["Attributes"])
 
     def _changed(
-        self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None, most: int, *, is_now: bool
+        self, key: PlaceKey, decide: Decide, nonce: str, seen: Seen | None, short: Short | None, most: int
     ) -> Changed:
+        """Try the short change while nobody stands in line: those of others would refuse each write of the whole."""
         where = _key(key)
-        stands, is_now = (self._read(where), True) if seen is None else (seen, is_now)
-        for _ in range(most):
+        stands, is_now = (self._read(where), True) if seen is None and short is None else (seen or _UNKNOWN, False)
+        for number_of_try in range(most):
+            if short is not None and stands.nonce and not stands.places.line:
+                is_done, stands = self._shortly(where, short, f"{nonce} {number_of_try}")
+                is_now = True
+                if is_done:
+                    return Changed(Change(stands.places, granted=isinstance(short, Take)), stands)
             change = decide(stands.places)
             if change.after == stands.places and is_now:
                 return Changed(change, stands)

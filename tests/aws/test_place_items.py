@@ -119,6 +119,22 @@ def test_the_first_place_of_a_key_is_a_refused_write_and_one_more(places: Dynamo
     assert operations(calls) == ["UpdateItem", "PutItem"]
 
 
+def test_who_makes_the_item_of_a_key_after_another_takes_one_entry_of_it(places: DynamoDBPlaces) -> None:
+    """Else short changes of others would refuse its write of the whole again and again."""
+    others = False
+
+    def meanwhile(call: ApiCall, proceed: Proceed) -> Response:
+        nonlocal others
+        if call.operation == "PutItem" and not others:
+            others = True
+            take_free(places, B, "n1")
+        return proceed()
+
+    with intercept(calls := Recorder()), intercept(meanwhile):
+        assert set(take_free(places._replace(pause=lambda _: None), A, "n2").seen.places.held) == {"a", "b"}
+    assert operations(calls)[-1] == "UpdateItem"
+
+
 def test_no_more_are_taken_than_there_are(places: DynamoDBPlaces) -> None:
     take_free(places, A, "n1", at_once=1)
     with intercept(calls := Recorder()):
