@@ -202,7 +202,7 @@ PLACE_IS_FREE: Final = (
     "AND #ttl <= :ttl"
 )
 TAKE_PLACE: Final = "SET held.#hop = :holder, nonce = :nonce, #ttl = :ttl"
-"""Nobody stands in line, and the hop has no place yet: whoever else takes or frees one meanwhile, it is free."""
+"""Nobody stands in line, and the hop has no place yet. Others may take and free places meanwhile."""
 
 PLACE_IS_MINE: Final = "held.#hop = :holder AND size(line) = :nobody"
 FREE_PLACE: Final = "SET nonce = :nonce REMOVE held.#hop"
