@@ -37,8 +37,8 @@ help: ## list the targets
 demo: $(VENV) ## watch the shipped flows survive duplicates, disorder and crashes
 	@$(BIN)/flowguard demo
 
-# A test above six units of CPU is left to the proofs: a second on a quick machine. What CI fails is three times that.
-JUDGE := $(if $(CI),--cpu-limit=18)
+# A test above six units of CPU is left to the proofs: a second on a quick machine. What CI fails is six times that.
+JUDGE := $(if $(CI),--cpu-limit=36)
 
 test: $(VENV) ## run the quick tests (PYTEST="-k claim" passes arguments on)
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(ENGINES) || test -z "$$CI"
