@@ -9,6 +9,7 @@ from flowguard.deploy.account import Account
 from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.needs import Deployment, FunctionNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.queue_arns import account_of
 
 _WRITTEN: Final = frozenset(
     {"dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
@@ -16,11 +17,6 @@ _WRITTEN: Final = frozenset(
 """The actions of what a commit does with tables of a stage."""
 
 _SAY: Final = 'say account = "…" in the options: it is deployed to that'
-
-
-def account_in(arn: str) -> str | None:
-    """Return the account in an ARN. None for a name."""
-    return arn.split(":")[4] if arn.startswith("arn:") else None
 
 
 def is_elsewhere(arn: str, options: DeployOptions) -> bool:
@@ -31,10 +27,10 @@ def is_elsewhere(arn: str, options: DeployOptions) -> bool:
 
 def transaction_problems(needed: Deployment) -> Iterator[str]:
     """Yield what is wrong with tables that a commit would write in one transaction, of two accounts."""
-    home = account_in(needed.run_table) or needed.account
+    home = account_of(needed.run_table) or needed.account
     for function in needed.functions:
         for table in _written(function):
-            account = account_in(table) or needed.account
+            account = account_of(table) or needed.account
             if None not in (home, account) and home != account:
                 yield (
                     f"{function.name} writes {table}, of the account {account}, and its runs are in "
@@ -54,7 +50,7 @@ def account_notes(needed: Deployment) -> Iterator[str]:
             f"that is; {_SAY}, and a topic of another account is subscribed to there, and not made here"
         )
     named = {table for function in needed.functions for table in _written(function)}
-    if tables := sorted(table for table in named if account_in(table) != account_in(needed.run_table)):
+    if tables := sorted(table for table in named if account_of(table) != account_of(needed.run_table)):
         yield (
             f"{', '.join(tables)} must be of the account of {needed.run_table}: a commit writes both in one "
             f"transaction; {_SAY}, and another account is refused"
@@ -73,7 +69,7 @@ def check_accounts(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     """Yield the findings about topics that were to be of another account than the one that is looked at."""
     here = live.account
     for topic in _made(needed):
-        account = account_in(topic.arn)
+        account = account_of(topic.arn)
         if here is not None and here != account:
             what = f"the code names it in the account {account}, and {here} is looked at"
             why = "what is published to that topic does not reach a topic of the same name here"

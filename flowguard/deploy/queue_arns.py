@@ -13,7 +13,7 @@ _HOSTS: Final = (
     re.compile(rf"(?:vpce-[a-z0-9-]+\.)?sqs(?:-fips)?\.{_REGION}\..+"),
     re.compile(rf"{_REGION}\.queue\..+"),
 )
-"""Hosts of queue URLs: ``sqs.REGION``, also behind a VPC endpoint and for FIPS, and the legacy ``REGION.queue``."""
+"""Match the hosts of queue URLs, with the region: ``sqs.REGION``, those of VPC endpoints and FIPS, ``REGION.queue``."""
 
 _FIRST_HOST: Final = "queue.amazonaws.com"
 """The host of the first region, as it was called when there was no other."""
@@ -43,8 +43,8 @@ def arn_of(queue: Queue) -> str | None:
 
 
 def account_of(arn: str | None) -> str | None:
-    """Return the account in the ARN of a queue."""
-    return None if arn is None else arn.split(":")[4]
+    """Return the account in an ARN. None for a name, and where there is none."""
+    return arn.split(":")[4] if arn is not None and arn.startswith("arn:") else None
 
 
 def _region_of(host: str) -> str | None:

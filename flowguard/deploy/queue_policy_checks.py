@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from flowguard.deploy.account import Account, known
-from flowguard.deploy.accounts import account_in
 from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed
 from flowguard.deploy.permissions import RECEIVES
 from flowguard.deploy.planned.policies import denied_to, role_may_send, service_may_send
 from flowguard.deploy.planned.values import UNKNOWN
+from flowguard.deploy.queue_arns import account_of
 
 _SENDS: Final = ("sqs:SendMessage",)
 
@@ -34,7 +34,7 @@ def check_queue_policy(
     ):
         yield from known(_kept_out(queue, service, sources, documents, arn))
     for role in queue.senders:
-        if account_in(role) not in (None, needed.account, account_in(arn)):
+        if account_of(role) not in (None, needed.account, account_of(arn)):
             yield from _not_let_in(queue, role, documents, arn)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed
 
 LARGEST_ENVIRONMENT: Final = 4_096
-"""Bytes of all variables of a function, with their names. Lambda measures them as JSON."""
+"""Bytes of all variables of a function, with their names. They are measured here as JSON, which is never less."""
 
 _URL: Final = len("https://.lambda-url.ap-southeast-1.on.aws/") + 32
 _ACCOUNT: Final = len("123456789012")

@@ -141,7 +141,7 @@ def _alternatives(kind: Any) -> Iterator[Any]:
 
 
 def _has_no_field(kind: Any, part: str) -> bool:
-    """Answer whether values of this kind have no fields, as texts, numbers and lists: a path ends there."""
+    """Answer whether a path ends at values of this kind: texts, numbers and lists have no fields."""
     kind = get_origin(kind) or kind
     if kind in _NO_FIELDS:
         return True

@@ -23,7 +23,7 @@ CANCEL_GROUP: Final = "cancel_group"
 _ORDER: Final = "is an order to cancel a group"
 
 _KEY: Final = late_pattern(r"(?:[!-;=-~]{1,64}<[0-9]{1,4} ){0,49}[!-;=-~]{1,64}")
-"""The form of a key of :func:`flowguard.protocol.groups.whole_key`, such as ``g-1<10 g-2<25 g-3``."""
+"""Match the key of a group, such as ``g-1<10 g-2<25 g-3``. :func:`flowguard.protocol.groups.whole_key` makes it."""
 
 
 class GroupCancelOrder(NamedTuple):

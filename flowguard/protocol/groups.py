@@ -147,7 +147,7 @@ def key_of(key: str, shard: int) -> str:
 
 
 def bound_key(key: str, to: str, flow: str, stage: str) -> str:
-    """Return the key with a digest of the queue, flow and stage of its requests. See :attr:`GroupPlan.is_bound`."""
+    """Return the key of a group with a digest of the queue, flow and stage to which its requests go."""
     return f"{key}{_BINDING}{_digest_of(to, flow, stage)}"
 
 

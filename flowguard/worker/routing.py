@@ -387,7 +387,7 @@ def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:
 
 
 def check_not_ahead(moment: int, field: str, envelope: Envelope, latest: int) -> None:
-    """Refuse a time in ms that lies ahead: up to a day by :class:`TooEarly`, later ones by :class:`EnvelopeError`."""
+    """Raise :class:`TooEarly` for a time (ms) in the next day, :class:`EnvelopeError` for a later one."""
     if moment > latest + CLOCKS_DIFFER_BY_MS:
         problem = f"{moment} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
         refused = TooEarly if moment <= latest + _DAY_MS else EnvelopeError

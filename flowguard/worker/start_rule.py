@@ -33,7 +33,7 @@ LONGEST_KEY: Final = 255
 """In characters, of an ``Idempotency-Key``."""
 
 _LONGEST_LIST: Final = 8 * LONGEST_KEY
-"""In characters, of the header that has one: it may be there several times, with escapes."""
+"""Characters of the longest header that is read: the same key may be in it several times, with escapes."""
 
 _GATEWAY_WAITS: Final = timedelta(seconds=29)
 _TO_START: Final = timedelta(seconds=4)

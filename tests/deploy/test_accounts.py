@@ -9,12 +9,13 @@ import pytest
 
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.account import Account
-from flowguard.deploy.accounts import account_in, check_accounts
+from flowguard.deploy.accounts import check_accounts
 from flowguard.deploy.finding import Severity
 from flowguard.deploy.foreign_policies import policies_of_others
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.queue_arns import account_of
 from tests.deploy import everything
 from tests.deploy.exercised import needs
 from tests.deploy.planned import looked
@@ -177,4 +178,4 @@ def test_keys_of_once_may_be_in_another_account() -> None:
     ],
 )
 def test_an_arn_says_its_account_and_a_name_none(text: str, account: str | None) -> None:
-    assert account_in(text) == account
+    assert account_of(text) == account

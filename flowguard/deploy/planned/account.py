@@ -10,7 +10,6 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from flowguard.deploy.account import DEFAULT_TIMEOUT, function_name
-from flowguard.deploy.accounts import account_in
 from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.kafka_need import SERVERS
 from flowguard.deploy.needs import Deployment, stream_of
@@ -18,6 +17,7 @@ from flowguard.deploy.planned.policies import allowed, documents_of
 from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import HERE, KINDS, REDRIVE_IS_GIVEN, Resource, Resources, queue_url
 from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_known
+from flowguard.deploy.queue_arns import account_of
 
 _HOUR: Final = 3_600
 _QUEUE: Final = "AWS::SQS::Queue"
@@ -75,7 +75,7 @@ class PlannedAccount:
         self._unanswered = Unanswered()
         self._twice: dict[str, str] = {}
         self._queues = {queue.name for queue in needed.queues}
-        self._elsewhere = [topic for topic in needed.topics if needed.account not in (None, account_in(topic.arn))]
+        self._elsewhere = [topic for topic in needed.topics if needed.account not in (None, account_of(topic.arn))]
         self._made = {
             *((_QUEUE, queue.name) for queue in needed.queues if queue.made),
             *((_TOPIC, topic.name) for topic in needed.topics if not topic.existing),
