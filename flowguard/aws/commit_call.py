@@ -75,6 +75,8 @@ def release_call(
             ":kills": number(-1 if failed else item.kills - 1),
         },
     )
+    if failed:
+        update.changes.append("in_place = :retry")
     if history:
         update.set(HISTORY, ":history", {"S": history})
     if isinstance(rest, BackOff):
@@ -177,6 +179,7 @@ def _ending(item: RunItem, commit: Commit) -> _Update:
         removed=[
             *(["stages"] if commit.status is Status.COMPLETED else []),
             *(["burst"] if item.burst is not None else []),
+            *(["in_place"] if item.in_place else []),
             *expressions.FIRST_TEXT,
         ],
         names=dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES),

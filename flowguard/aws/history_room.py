@@ -43,6 +43,7 @@ _COUNTS: Final = 5
 _MAP: Final = 3
 _FIRST_TEXT: Final = len("first_text") + 32 + len("text_epoch") + 3
 _KILLS: Final = len("kills") + 3
+_OF_A_RELEASE: Final = _KILLS + len("in_place") + 3
 
 _MORE: Final = 96
 """Bytes of the names of what not every run item has, or of a count with many digits."""
@@ -80,7 +81,12 @@ def room_in_claimed(claim: Claim, key: Item, state: int, rest: BackOff | Burst |
     item = claim.item
     if any(part is not None for part in (item.outbox, item.wait, item.callers, item.answered, item.burst)):
         return len(item.history.encode())
-    size = _plain(item, key, Status.RUNNING) + _KILLS + (len("state") + state if state else 0) + sum(_kept(claim, None))
+    size = (
+        _plain(item, key, Status.RUNNING)
+        + _OF_A_RELEASE
+        + (len("state") + state if state else 0)
+        + sum(_kept(claim, None))
+    )
     if rest is not None:
         size += len("back_off") + _value_size(record_item(rest))
     return max(0, min(LONGEST, _room(size)))

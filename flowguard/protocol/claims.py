@@ -207,6 +207,20 @@ def kills_before(item: RunItem | None, message: Message, owner: Owner | None = N
     return item.kills if item.owner == item.reset_by else item.kills + 1
 
 
+def attempt_to_go_on_at(item: RunItem | None, message: Message, *, is_in_place: bool) -> int | None:
+    """Return the retry count at which a message is claimed once more, since the item's is ahead of it at this very hop.
+
+    A record that is tried again in its place (``is_in_place``) carries no count. Such a record may also have brought
+    the item to its count beside a message that was sent for the hop. Its sender may not repeat it, so the message goes
+    on from there: to drop it would lose the run.
+    """
+    if item is None or item.done or item.retry <= message.retry:
+        return None
+    if (item.request_id, item.hop, item.redrive) != (message.request_id, message.hop, message.redrive):
+        return None
+    return item.retry if is_in_place or item.in_place == item.retry else None
+
+
 def needs_lease(claim: Claim) -> bool:
     """Answer whether a hop that was only read is claimed all the same, since it takes the object from a run at work.
 

@@ -249,6 +249,13 @@ FIELDS: Final = (
     ),
     Field("back_off", BackOff, "Why the hop rests, and until when", frozenset({BACK_OFF, RELEASE}), CLAIMS),
     Field("burst", Burst, "Until when the run is put off for newer requests", frozenset({RELEASE}), _COMMIT),
+    Field(
+        "in_place",
+        Kind.COUNT,
+        "The attempt to which a record was counted that is tried again in its place, such as an invocation's",
+        frozenset({RELEASE}),
+        _COMMIT,
+    ),
     Field("kills", Kind.COUNT, "How many workers of the attempt were killed", frozenset({RELEASE, KILLS}), CLAIMS),
     Field(
         "stages",

@@ -145,6 +145,8 @@ class RunItem(NamedTuple):
     """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
     kills: int = 0
     """How many workers of this attempt were killed before the last one. One less where that gave its claim back."""
+    in_place: int = 0
+    """The attempt to which a record was counted that is tried again in its place. Its sender may not repeat it."""
     first_text: str | None = None
     """What tells the text that has claimed the first hop from others, until that hop is committed.
 

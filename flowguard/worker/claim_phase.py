@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from flowguard.names.ids import Owner
-from flowguard.protocol.claims import needs_lease
+from flowguard.protocol.claims import attempt_to_go_on_at, needs_lease
 from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
 from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
@@ -50,7 +50,7 @@ class ClaimPhase:
         return arrival, Refused(Verdict.BUSY, met)
 
     def _attempt(self, arrival: Arrival, budget: Budget) -> Way[tuple[Arrival, Claim | Refused]]:
-        """Claim the hop in one call, or in two where the record is retried in place.
+        """Claim the hop in one call, or in two where a record was retried in place.
 
         Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
         fails between two of them: each answer shows a later attempt. A request that is newer by its place in a series
@@ -62,7 +62,7 @@ class ClaimPhase:
             message, read = yield from self.judged(arrival, budget)
             return arrival._replace(message=message), read
         claim = yield from self._asked(arrival, budget)
-        while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
+        while (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = yield Claiming(self.request(arrival, budget))
         while (later := later_in_series(arrival.message, claim)) is not None:
@@ -83,7 +83,7 @@ class ClaimPhase:
     def judged(self, arrival: Arrival, budget: Budget) -> Way[tuple[Message, Claim | Refused]]:
         """Decide the claim by a read, and return it with the message at the attempt that the item says it is."""
         claim: Claim | Refused = yield Judging(self.request(arrival, budget))
-        while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
+        while (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = yield Judging(self.request(arrival, budget))
         while (later := later_in_series(arrival.message, claim)) is not None:
@@ -130,12 +130,8 @@ def release(services: Services, claim: Claim) -> None:
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
-    """Return the item's retry count where it is ahead of the record's at the very same hop."""
-    item, m = claim.item, arrival.message
-    if item is None or item.done or item.retry <= m.retry:
-        return None
-    here = item.request_id, item.hop, item.redrive
-    return item.retry if here == (m.request_id, m.hop, m.redrive) else None
+    is_in_place = arrival.envelope.retried_in_place
+    return attempt_to_go_on_at(claim.item, arrival.message, is_in_place=is_in_place)
 
 
 def _longest_lease(arrival: Arrival) -> int:

@@ -9,11 +9,10 @@ from typing import Final, TypeAlias, TypeGuard
 from flowguard.clock import Clock
 from flowguard.errors import OtherRelease
 from flowguard.names.ids import ObjectId
-from flowguard.protocol.claims import kills_before, outlived
+from flowguard.protocol.claims import attempt_to_go_on_at, kills_before, outlived
 from flowguard.protocol.run import Claim, Refused
 from flowguard.stage import MOST_AT_ONCE, AnyStage
 from flowguard.startup.named_tuple import NamedTuple
-from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.asks import Answer, Ask, Committing, Way
 from flowguard.worker.driving import Driver
@@ -87,8 +86,9 @@ class Shared(NamedTuple):
         is taken, or the item is not known, nothing else tells.
         """
         claim = self.answer
-        if isinstance(claim, Refused):  # of a record that is retried in place, the item has a later attempt
-            return claim.verdict is Verdict.DUPLICATE and self.arrival.envelope.retried_in_place
+        if isinstance(claim, Refused):
+            is_in_place = self.arrival.envelope.retried_in_place
+            return attempt_to_go_on_at(claim.item, self.arrival.message, is_in_place=is_in_place) is not None
         if not isinstance(claim, Claim) or claim.unwritten is not None:
             return self.arrival.envelope.receive_count > 1
         return kills_before(claim.before, claim.message) > 0

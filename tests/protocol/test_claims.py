@@ -11,6 +11,7 @@ from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.claims import (
     answered_askers,
+    attempt_to_go_on_at,
     begins_list,
     can_be_reset,
     decide,
@@ -416,3 +417,26 @@ def test_a_claim_finds_what_an_earlier_run_under_its_id_has_done(
 def test_whoever_left_the_attempt_as_it_was_claimed_was_killed(changes: dict[str, Any], kills: int) -> None:
     assert kills_before(item(kills=2, **changes), asked().message, Owner("mine")) == kills
     assert kills_before(None, asked().message) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_in_place", "retry"),
+    [
+        ({"in_place": 3}, False, 3),
+        ({"in_place": 2}, False, None),
+        ({}, False, None),
+        ({}, True, 3),
+        ({"in_place": 3, "done": True}, True, None),
+        ({"in_place": 1, "retry": 1}, True, None),
+        ({"in_place": 3, "hop": 3}, True, None),
+        ({"in_place": 3, "redrive": 2}, True, None),
+        ({"in_place": 3, "request_id": RequestId("n")}, True, None),
+    ],
+)
+def test_a_message_goes_on_at_the_attempt_of_the_item_where_none_counts_it(
+    changes: dict[str, Any], *, is_in_place: bool, retry: int | None
+) -> None:
+    stands = item(**{"retry": 3, **changes})
+    message = Message("f", "s", 1, ObjectId("o"), RequestId("m"), 500, "{}", hop=2, retry=1, redrive=1)
+    assert attempt_to_go_on_at(stands, message, is_in_place=is_in_place) == retry
+    assert attempt_to_go_on_at(None, message, is_in_place=is_in_place) is None

@@ -242,6 +242,7 @@ def _commits() -> Iterator[Any]:
         "memo": Memo(RequestId("r"), 1, {}, 9),
         "failed": FAILED,
         "burst": Burst(NOW, NOW, NOW),
+        "in_place": 1,
     }
     new = NewWait(WaitPlan("stage-2", {"a": None}), 0, NOW)
     ends: list[Commit] = [

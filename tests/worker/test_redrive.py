@@ -231,3 +231,14 @@ def test_an_asker_is_named_by_the_letter_alone() -> None:
     assert asker_of(of(moved(asked), unsent=unsent)) is None, "what a hop sends is not its run"
     with pytest.raises(TypeError):
         asker_of(of(moved(FIRST), message=FIRST._replace(answer_to=NOT_TEXT)))
+
+
+@pytest.mark.parametrize(
+    ("in_place", "fate_then"),
+    [(3, Fate.REDRIVEN), (0, Fate.SUPERSEDED), (2, Fate.SUPERSEDED)],
+    ids=["of its record or a call", "of retries in the queue", "of a call, before retries in the queue"],
+)
+def test_a_request_goes_back_where_attempts_have_failed_that_no_message_counts(in_place: int, fate_then: Fate) -> None:
+    """SQS has moved a request from a FIFO queue: its attempts are in the item alone."""
+    item = run_item(hop=1, request_id=RequestId("r"), requested_at=5, retry=3, in_place=in_place, done=False)
+    assert fate(moved(FIRST), item)[0] is fate_then

@@ -136,14 +136,16 @@ def test_where_no_item_tells_it_the_receives_do(received: str, *, may_kill: bool
 
 def test_of_a_record_that_is_retried_in_place_a_later_attempt_may_kill() -> None:
     found = asked(None)
-    duplicate = found._replace(answer=Refused(Verdict.DUPLICATE, run_item()))
+    ahead = run_item(request_id=FIRST.request_id, hop=1, retry=1, done=False)
+    duplicate = found._replace(answer=Refused(Verdict.DUPLICATE, ahead))
     assert not duplicate.may_kill
     given = {**record(FIRST), "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:orders.fifo"}
     in_place = normalize_record(given)
     assert in_place.retried_in_place
     in_order = duplicate._replace(arrival=found.arrival._replace(envelope=in_place))
     assert in_order.may_kill
-    assert not in_order._replace(answer=Refused(Verdict.BUSY, run_item())).may_kill
+    assert not in_order._replace(answer=Refused(Verdict.BUSY, ahead._replace(retry=0))).may_kill
+    assert duplicate._replace(answer=Refused(Verdict.DUPLICATE, ahead._replace(in_place=1))).may_kill
 
 
 def test_what_names_no_object_goes_alone() -> None:

@@ -316,6 +316,11 @@ TESTED: Final = (
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
+        r"^aws\.commit_call\.(_ending: .*in_place|release_call: (.*in_place|failed → forced \w+ \(3\)))",
+        ("tests/worker/runtime/test_two_ways.py",),
+        "the explorer's messages come from queues",
+    ),
+    Elsewhere(
         r"^aws\.(commit_call\.release_call: .*back_off|history_room\.room_in_claimed: .*back_off)",
         (
             "tests/worker/runtime/test_pauses.py",
@@ -457,7 +462,7 @@ TESTED: Final = (
         "FIFO queues whose records rest for minutes, and rows of a full history that are refused",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.ClaimPhase\.judged: \w+\.envelope\.retried_in_place",
+        r"^worker\.claim_phase\.ClaimPhase\.judged: .*_retry_in_item",
         ("tests/worker/runtime/test_given_up.py",),
         "no outage of the explorer lasts until SQS gives records up",
     ),
@@ -1880,8 +1885,12 @@ TESTED: Final = (
         "the explorer's functions have no Lambda that says how long is left",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.ClaimPhase\._attempt: \w+\.envelope\.retried_in_place",
-        ("tests/worker/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
+        r"^worker\.claim_phase\.ClaimPhase\._attempt: .*_retry_in_item",
+        (
+            "tests/worker/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",
+            "tests/worker/runtime/test_no_queue.py",
+            "tests/worker/runtime/test_two_ways.py",
+        ),
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),
     Elsewhere(

@@ -282,7 +282,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.commit_call.CommitCalls.commit: _add_callers(update, claim, commit); then _add_wait(update, claim.item, commit, texts) → the other way round",
         "aws.commit_call.CommitCalls.commit: _add_wait(update, claim.item, commit, texts); then _add_texts(update, texts) → the other way round",
     ),
-    "to remove what is not there changes nothing": ("aws.commit_call._add_wait: item.wait is not None → forced true",),
+    "to remove what is not there changes nothing": (
+        "aws.commit_call._add_wait: item.wait is not None → forced true",
+        "aws.commit_call._ending: item.in_place → forced true",
+    ),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
         "worker.runtime.Runtime._handled: except KeyboardInterrupt → catches nothing",
         "worker.runtime.Runtime._handled: except KeyboardInterrupt → catches every Exception",
