@@ -235,6 +235,35 @@ def test_a_function_may_name_the_caller(shop: Scene) -> None:
     assert door.post(x_tenant="a") == first
 
 
+def by_lambda(context: dict[str, str] | None, key: str | None) -> dict[str, Any]:
+    """Return the event of an HTTP API whose authorizer is a function that returned this context."""
+    headers = {"content-type": "application/json", **({} if key is None else {"idempotency-key": key})}
+    event = event_of("http", "POST", '{"order_id":"o1"}', headers)
+    event["requestContext"]["authorizer"] = {"lambda": context}
+    return event
+
+
+@pytest.mark.parametrize("context", [None, {"tenant": "a"}, {"sub": ""}])
+def test_no_key_is_taken_of_a_caller_whom_the_authorizer_does_not_name(
+    shop: Scene, context: dict[str, str] | None
+) -> None:
+    door = Door(shop, key_required=False)
+    refused = door.ask(by_lambda(context, "k"))
+    assert (refused.status, refused.content["error"], door.started()) == (500, "BROKEN", [])
+    why = "the authorizer names no sender: what it says has no principalId and no sub; name it by caller="
+    assert door.events == [("broken", {"record": "HTTP", "flow": "orders", "why": f"500: ReaderBroken: {why}"})]
+    assert door.ask(by_lambda(context, None)).status == 202  # without a key nobody meets another's run
+
+
+def test_a_function_may_name_whom_the_authorizer_does_not(shop: Scene) -> None:
+    door = Door(shop, caller=lambda request: request.claims["tenant"])
+    first = door.ask(by_lambda({"tenant": "a"}, "k"))
+    assert door.ask(by_lambda({"tenant": "b"}, "k")).watch != first.watch
+    nobody = door.ask(by_lambda({"tenant": ""}, "k"))
+    assert (nobody.status, len(door.started())) == (500, 2)
+    assert door.events[-1][1]["why"] == "500: ReaderBroken: caller= returned an empty text, which names nobody"
+
+
 # -- which key --------------------------------------------------------------------------------------------------------
 
 

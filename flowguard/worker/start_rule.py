@@ -100,6 +100,10 @@ class StartRule(NamedTuple):
     def caller_of(self, seen: StartRequest) -> str:
         """Name who has sent a request: keys of one caller are not those of another."""
         if self.caller is None:
+            if seen.claims and not seen.caller:
+                raise ReaderBroken(
+                    "the authorizer names no sender: what it says has no principalId and no sub; name it by caller="
+                )
             return seen.caller
         try:
             name: object = self.caller(seen)
@@ -107,6 +111,8 @@ class StartRule(NamedTuple):
             raise ReaderBroken.by("caller", error) from error
         if not isinstance(name, str):
             raise ReaderBroken(f"caller= returned {type(name).__name__}; return a text")
+        if not name:
+            raise ReaderBroken("caller= returned an empty text, which names nobody")
         return name
 
     def shows(self, request: HttpRequest, object_id: str) -> bool:
