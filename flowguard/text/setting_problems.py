@@ -60,7 +60,7 @@ SCHEDULE_GROUP: Final = "^[0-9a-zA-Z_.-]{1,64}$"
 KEYS: Final = "^(ssm|secretsmanager):.+$"
 LINKS: Final = "^https?://[^/?#]+[^?#]*$"
 SECURE_LINKS: Final = "^https://"
-RUNTIME: Final = r"^python3\.\d+$"
+RUNTIME: Final = r"^python3\.(1[1-9]|[2-9][0-9])$"
 ARCHITECTURE: Final = "^(arm64|x86_64)$"
 
 PATTERNS: Final = {
@@ -92,7 +92,7 @@ PATTERNS: Final = {
     KEYS: "does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
     LINKS: "is no URL of http or https without ? and #",
     SECURE_LINKS: "is no URL that begins with https://",
-    RUNTIME: "is no runtime of Python, such as python3.13",
+    RUNTIME: "is no runtime of Python 3.11 or later, such as python3.13",
     ARCHITECTURE: "is neither arm64 nor x86_64",
 }
 """What a text is not that does not match a pattern."""

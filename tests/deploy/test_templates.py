@@ -407,7 +407,7 @@ def test_what_watches_is_an_option_of_all_functions(tmp_path: Path) -> None:
             '[settings]\nsigning_keys = "k1:a-secret-of-mine"\n',
             "settings.signing_keys does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
         ),
-        ('[functions.a.environment]\nFLOWGUARD_TABLE = "t"\n', "FLOWGUARD_TABLE belongs under [settings]"),
+        ('[functions.a.environment]\nFLOWGUARD_TABLE = "t"\n', "has FLOWGUARD_TABLE, which belongs under [settings]"),
         (
             '[defaults]\nrole = "me:too"\n',
             "defaults.role is no role: neither its path and name, such as teams/shop, nor",

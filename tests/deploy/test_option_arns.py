@@ -1,0 +1,119 @@
+"""The ARNs in a file of options: some are of the deployment's own account alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from flowguard.deploy.imports import NOBODY
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from tests.deploy import everything
+from tests.deploy.exercised import needs
+
+HERE: Final = "123456789012"
+THERE: Final = "210987654321"
+GROUP: Final = "arn:aws:scheduler:eu-west-1:{0}:schedule-group/own"
+SIGNING: Final = "arn:aws:lambda:eu-west-1:{0}:code-signing-config:csc-0123456789abcdef0"
+ROLE: Final = "arn:aws:iam::{0}:role/shop"
+POLICY: Final = "arn:aws:iam::{0}:policy/shop"
+KEY: Final = "arn:aws:kms:eu-west-1:{0}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+OF_LAMBDA: Final = "Lambda takes a role of its own account alone"
+OF_IAM: Final = "IAM attaches policies of the role's own account, and those of AWS"
+
+
+def problems(file: Path, text: str) -> tuple[str, ...]:
+    """Return what is refused of options in a file."""
+    file.write_text(text, encoding="utf-8")
+    try:
+        DeployOptions.read(file)
+    except CannotDeploy as error:
+        return error.problems
+    return ()
+
+
+OWN: Final = [
+    ('[functions.place]\nrole = "{0}"', ROLE, "functions.place.role", OF_LAMBDA),
+    ('[defaults]\nrole = "{0}"', ROLE, "defaults.role", OF_LAMBDA),
+    ('[settings]\nscheduler_role = "{0}"', ROLE, "settings.scheduler_role", "EventBridge Scheduler takes a role"),
+    ('[settings]\nscheduler_group = "{0}"', GROUP, "settings.scheduler_group", "functions make schedules in their own"),
+    ('permissions_boundary = "{0}"', POLICY, "permissions_boundary", OF_IAM),
+    ('[functions.place]\npolicies = ["arn:aws:iam::aws:policy/X", "{0}"]', POLICY, "functions.place.policies", OF_IAM),
+    ('code_signing = "{0}"', SIGNING, "code_signing", "Lambda takes a configuration of its own account alone"),
+]
+
+
+@pytest.mark.parametrize(("form", "arn", "place", "why"), OWN)
+def test_what_must_be_of_the_account_is_refused_of_another(
+    tmp_path: Path, form: str, arn: str, place: str, why: str
+) -> None:
+    file, text = tmp_path / "options.toml", f'account = "{HERE}"\n{form.format(arn)}\n'
+    [refused] = problems(file, text.format(THERE))
+    assert refused.startswith(f"{place} is of the account {THERE}, and it is deployed to {HERE}: {why}")
+    for account in (HERE, NOBODY):  # the second stands for an import
+        assert problems(file, text.format(account)) == ()
+
+
+def test_where_no_account_is_said_all_must_be_of_that_of_the_first(tmp_path: Path) -> None:
+    roles = f'[functions.a]\nrole = "{ROLE.format(HERE)}"\n[functions.b]\nrole = "{ROLE.format(THERE)}"\n'
+    refused = f"functions.b.role is of the account {THERE}, and functions.a.role of {HERE}: {OF_LAMBDA}"
+    assert problems(tmp_path / "options.toml", roles) == (refused,)
+    assert problems(tmp_path / "options.toml", roles.replace(THERE, HERE)) == ()
+
+
+def test_what_may_be_of_another_account_is_taken(tmp_path: Path) -> None:
+    text = (
+        f'account = "{HERE}"\nkms_key = "{KEY}"\noperators = ["{ROLE}"]\n'
+        f'[queues.orders]\nsenders = ["{ROLE}"]\n[functions.a.environment]\nrole = "{ROLE}"\n'
+    )
+    assert problems(tmp_path / "options.toml", text.replace("{0}", THERE)) == ()
+
+
+MANY: Final = ", ".join(f'"subnet-{number:x}"' for number in range(17))
+GROUPS: Final = ", ".join(f'"sg-{number:x}"' for number in range(6))
+POLICIES: Final = ", ".join(f'"{POLICY.format(HERE)}{number}"' for number in range(26))
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        (f'[vpc]\nsubnets = [{MANY}]\nsecurity_groups = ["sg-0"]', "vpc.subnets has more than 16 parts"),
+        (f'[vpc]\nsubnets = ["subnet-0"]\nsecurity_groups = [{GROUPS}]', "vpc.security_groups has more than 5 parts"),
+        (f"[streams.a]\nsubnets = [{MANY}]", "streams.a.subnets has more than 16 parts"),
+        (f"[streams.a]\nsecurity_groups = [{GROUPS}]", "streams.a.security_groups has more than 5 parts"),
+        (f"[functions.a]\npolicies = [{POLICIES}]", "functions.a.policies has more than 25 parts"),
+        ('runtime = "python3.10"', "runtime is no runtime of Python 3.11 or later, such as python3.13"),
+        (
+            '[defaults.environment]\nAWS_REGION = "x"\nLAMBDA_TASK_ROOT = "x"',
+            "defaults.environment has AWS_REGION, LAMBDA_TASK_ROOT, which Lambda itself sets",
+        ),
+        ('[defaults.environment]\n_HANDLER = "x"', "defaults.environment._HANDLER is no name of a variable"),
+        ('reply_to = ["a", "b", "b", "a"]', "reply_to has a, b twice"),
+        ('[vpc]\nsubnets = ["subnet-0", "subnet-0"]\nsecurity_groups = ["sg-0"]', "vpc.subnets has subnet-0 twice"),
+    ],
+)
+def test_what_aws_does_not_take_is_refused_by_its_name(tmp_path: Path, text: str, refused: str) -> None:
+    [problem] = problems(tmp_path / "options.toml", text)
+    assert problem.startswith(refused)
+
+
+def test_the_most_of_everything_is_taken(tmp_path: Path) -> None:
+    text = (
+        f'runtime = "python3.11"\n[vpc]\nsubnets = [{MANY.rpartition(",")[0]}]\n'
+        f"security_groups = [{GROUPS.rpartition(',')[0]}]\n"
+        f'[functions.a]\npolicies = [{POLICIES.rpartition(",")[0]}]\nenvironment = {{ TZ = "UTC" }}\n'
+    )
+    assert problems(tmp_path / "options.toml", text) == ()
+
+
+def test_more_policies_than_a_role_has_without_a_quota_are_noted() -> None:
+    def notes(number: int) -> list[str]:
+        policies = [f"arn:aws:iam::aws:policy/P{each}" for each in range(number)]
+        options = DeployOptions.model_validate({**everything.OPTIONS, "functions": {"pack": {"policies": policies}}})
+        return [note for note in needs("tests.deploy.everything", options=options).notes if "quota" in note]
+
+    wanted = "everything-pack has 11 policies, and a role has 10 unless the account's quota is raised"
+    assert (notes(10), notes(11)) == ([], [wanted])
