@@ -1,17 +1,20 @@
-"""The ARNs that options name: whose account they are of, where AWS takes none of another."""
+"""The ARNs that options name: all are of one partition, and some of the account that is deployed to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from flowguard.deploy.imports import NOBODY
+from flowguard.deploy.queue_arns import partition_of
 
-_ARN: Final = re.compile("(?:ssm:|secretsmanager:)?arn:[a-z0-9-]+:[a-z0-9-]+:[a-z0-9-]*:([0-9]*|aws):.+")
+_ARN: Final = re.compile("(?:ssm:|secretsmanager:)?arn:([a-z0-9-]+):[a-z0-9-]+:([a-z0-9-]*):([0-9]*|aws):.+")
 _OF_USERS: Final = frozenset({"environment", "tags"})
 """The options whose texts are the users' own."""
 
+_APART: Final = "no call goes from one to another"
+_IN_REGION: Final = "functions make schedules in their region"
 _POLICY: Final = "IAM attaches policies of the role's own account, and those of AWS"
 _OWN: Final = {
     "role": "Lambda takes a role of its own account alone",
@@ -25,9 +28,11 @@ _OWN: Final = {
 
 
 class _Named(NamedTuple):
-    """An ARN in the options. Its account is empty where it says none, or AWS."""
+    """An ARN in the options. Its region and its account are empty where it says none, or the account of AWS."""
 
     place: tuple[str, ...]
+    partition: str
+    region: str
     account: str
 
     def __str__(self) -> str:
@@ -37,10 +42,24 @@ class _Named(NamedTuple):
 def arn_problems(given: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the ARNs in options that a file gives."""
     named = [*_named(given, ())]
+    yield from _partition_problems(named, given.get("region"))
     yield from _account_problems(named, given.get("account"))
 
 
-def _account_problems(named: Iterable[_Named], account: str | None) -> Iterator[str]:
+def _partition_problems(named: Sequence[_Named], region: str | None) -> Iterator[str]:
+    """Yield what is of another partition than the region that is deployed to. Without ``region`` the first says it."""
+    for each in named:
+        wanted = named[0].partition if region is None else partition_of(region)
+        if each.region and (right := partition_of(each.region)) != each.partition:
+            yield f"{each} has the partition {each.partition}, and its region {each.region} is of {right}"
+        elif each.partition != wanted:
+            other = named[0] if region is None else "region"
+            yield f"{each} is of the partition {each.partition}, and {other} of {wanted}: {_APART}"
+        elif each.place[-1] == "scheduler_group" and region not in (None, each.region):
+            yield f"{each} is of {each.region}, and it is deployed to {region}: {_IN_REGION}"
+
+
+def _account_problems(named: Sequence[_Named], account: str | None) -> Iterator[str]:
     """Yield what must be of the account that is deployed to, and is not. Without ``account`` the first says it."""
     bound = [each for each in named if each.account and each.place[-1] in _OWN]
     for each in bound:
@@ -58,5 +77,5 @@ def _named(value: Any, place: tuple[str, ...]) -> Iterator[_Named]:
         case list():
             for each in value:
                 yield from _named(each, place)
-        case str() if (arn := _ARN.fullmatch(value)) is not None and arn[1] != NOBODY:
-            yield _Named(place, "" if arn[1] == "aws" else arn[1])
+        case str() if (arn := _ARN.fullmatch(value)) is not None and arn[3] != NOBODY:
+            yield _Named(place, arn[1], arn[2], arn[3].removeprefix("aws"))

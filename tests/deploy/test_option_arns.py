@@ -72,6 +72,46 @@ def test_what_may_be_of_another_account_is_taken(tmp_path: Path) -> None:
     assert problems(tmp_path / "options.toml", text.replace("{0}", THERE)) == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        (f'permissions_boundary = "{POLICY}"', "permissions_boundary is of the partition aws, and region of aws-cn"),
+        (
+            '[defaults]\npolicies = ["arn:aws:iam::aws:policy/X"]',
+            "defaults.policies is of the partition aws, and region",
+        ),
+        (f'operators = ["{ROLE}"]', "operators is of the partition aws, and region of aws-cn: no call goes"),
+        ('[queues.a]\nbuckets = ["arn:aws:s3:::uploads"]', "queues.a.buckets is of the partition aws, and region"),
+        (f'[settings]\nsigning_keys = "ssm:{KEY}"', "settings.signing_keys has the partition aws-cn, and its region"),
+        (f'kms_key = "{KEY}"', "kms_key has the partition aws-cn, and its region eu-west-1 is of aws"),
+    ],
+)
+def test_what_is_of_another_partition_is_refused(tmp_path: Path, text: str, refused: str) -> None:
+    file, in_china = tmp_path / "options.toml", f'region = "cn-north-1"\n{text.replace("{0}", HERE)}\n'
+    if "has the partition" in refused:
+        in_china = in_china.replace("arn:aws:", "arn:aws-cn:")
+    [problem] = problems(file, in_china)
+    assert problem.startswith(refused)
+    good = in_china.replace("arn:aws:", "arn:aws-cn:").replace("eu-west-1", "cn-north-1")
+    assert problems(file, good) == ()
+
+
+def test_where_no_region_is_said_all_must_be_of_the_partition_of_the_first(tmp_path: Path) -> None:
+    policies = '[defaults]\npolicies = ["arn:aws-cn:iam::aws:policy/X"]\n[functions.a]\nrole = "{0}"\n'
+    refused = (
+        "functions.a.role is of the partition aws, and defaults.policies of aws-cn: no call goes from one to another"
+    )
+    assert problems(tmp_path / "options.toml", policies.replace("{0}", ROLE.format(HERE))) == (refused,)
+
+
+def test_a_group_of_schedules_is_of_the_region_that_is_deployed_to(tmp_path: Path) -> None:
+    group = f'[settings]\nscheduler_group = "{GROUP.format(HERE)}"\n'
+    refused = "settings.scheduler_group is of eu-west-1, and it is deployed to eu-north-1: functions make schedules in "
+    assert problems(tmp_path / "options.toml", f'region = "eu-north-1"\n{group}') == (f"{refused}their region",)
+    for region in ("", 'region = "eu-west-1"\n'):
+        assert problems(tmp_path / "options.toml", f"{region}{group}") == ()
+
+
 MANY: Final = ", ".join(f'"subnet-{number:x}"' for number in range(17))
 GROUPS: Final = ", ".join(f'"sg-{number:x}"' for number in range(6))
 POLICIES: Final = ", ".join(f'"{POLICY.format(HERE)}{number}"' for number in range(26))
