@@ -209,6 +209,31 @@ DEPLOYMENT_FACTS: Final = (
         by_hand="It needs two accounts.",
     ),
     Fact(
+        name="ssm-across-accounts",
+        sentence="A parameter of the advanced tier is shared with other accounts by AWS RAM; a `SecureString` under a "
+        "customer's key alone, which is shared apart.",
+        source=Document(
+            "PutResourcePolicy",
+            "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutResourcePolicy.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/existing_notes.py:existing_notes", "docs/operate/security.md"),
+        engines=NOWHERE,
+        by_hand="It needs two accounts.",
+    ),
+    Fact(
+        name="secrets-across-accounts",
+        sentence="A secret is read from another account where its policy and that of its key let it: a customer's key, "
+        "as AWS's own lets no other account.",
+        source=Document(
+            "Access AWS Secrets Manager secrets from a different account",
+            "https://docs.aws.amazon.com/secretsmanager/latest/userguide/auth-and-access_examples_cross.html",
+        ),
+        relied_on_by=("deploy/existing_notes.py:existing_notes", "docs/operate/security.md"),
+        engines=NOWHERE,
+        by_hand="It needs two accounts.",
+    ),
+    Fact(
         name="iam-absent-keys",
         sentence="Where a request does not have the key of a condition, an operator with `Not` or `IfExists` holds, "
         "and others do not.",

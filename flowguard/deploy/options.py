@@ -378,6 +378,13 @@ class DeployOptions(Frozen):
             raise ValueError("has keys that differ in capital letters alone, which IAM takes for one on a role")
         return tags
 
+    @field_validator("topics")
+    @classmethod
+    def _have_one_name(cls, topics: dict[str, TopicOptions]) -> dict[str, TopicOptions]:
+        if twice := [arn for arn, topic in topics.items() if arn.startswith("arn:") and topic.name is not None]:
+            raise ValueError(f"has a name for {', '.join(twice)}, which is that of a topic already")
+        return topics
+
     @property
     def alarms_to(self) -> str:
         """Return the ARN of the topic that gets the alarms. It is empty where the options name none."""

@@ -192,6 +192,7 @@ MODULES: Final = (
     "flowguard.deploy.queue_names",
     "flowguard.deploy.batch_plan",
     "flowguard.deploy.bucket_checks",
+    "flowguard.deploy.existing_notes",
     "flowguard.deploy.exports",
     "flowguard.deploy.foreign_policies",
     "flowguard.deploy.kafka_access",
