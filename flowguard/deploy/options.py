@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     ValidationError,
+    ValidationInfo,
     field_validator,
 )
 
@@ -38,6 +39,7 @@ from flowguard.text.setting_problems import (
     GROUP,
     KEYS,
     KMS_KEY,
+    PLACE,
     POLICY,
     QUEUE,
     REGION,
@@ -52,6 +54,7 @@ from flowguard.text.setting_problems import (
     STORED_SECRET,
     STREAM,
     SUBNET,
+    TABLE,
     TAG_KEY,
     TAG_TEXT,
     VARIABLE,
@@ -164,6 +167,13 @@ class FunctionOptions(Frozen):
     policies: tuple[Annotated[str, Field(pattern=POLICY)], ...] = Field((), max_length=MOST_POLICIES)
     """ARNs of policies for what the handlers call themselves: 10, or as many as the quota of the account says."""
     environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = {}
+
+    @field_validator("policies")
+    @classmethod
+    def _are_attached(cls, policies: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if policies and info.data.get("role") is not None:
+            raise ValueError("has no effect beside role: nothing is attached to a role that is there")
+        return policies
 
     @field_validator("environment")
     @classmethod
@@ -280,7 +290,7 @@ class SettingsOptions(Frozen):
     ``bucket`` is there already, and ``scheduler_role`` where it is given.
     """
 
-    table: str = Field("flowguard", min_length=3)
+    table: str = Field("flowguard", pattern=TABLE)
     names: NameRule = "*"
     """The names at AWS: a rule with * for the name in the code."""
     bucket: BucketName | None = None
@@ -333,7 +343,7 @@ class DeployOptions(Frozen):
     """Days for which logs are kept. Where they are said, a log is kept so long without its function too."""
     oldest_message: int = Field(900, ge=1)
     """Seconds after which the age of the oldest message of a queue is an alarm."""
-    reply_to: tuple[str, ...] = ()
+    reply_to: tuple[Annotated[str, Field(pattern=PLACE)], ...] = ()
     """Queues that requests may name as their ``reply_to``, of flows that list none."""
     operators: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
     """The roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""

@@ -21,6 +21,8 @@ ROLE: Final = "arn:aws:iam::{0}:role/shop"
 POLICY: Final = "arn:aws:iam::{0}:policy/shop"
 KEY: Final = "arn:aws:kms:eu-west-1:{0}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
+PARAMETER: Final = "arn:aws:ssm:eu-west-1:{0}:parameter/keys"
+
 OF_LAMBDA: Final = "Lambda takes a role of its own account alone"
 OF_IAM: Final = "IAM attaches policies of the role's own account, and those of AWS"
 
@@ -82,7 +84,10 @@ def test_what_may_be_of_another_account_is_taken(tmp_path: Path) -> None:
         ),
         (f'operators = ["{ROLE}"]', "operators is of the partition aws, and region of aws-cn: no call goes"),
         ('[queues.a]\nbuckets = ["arn:aws:s3:::uploads"]', "queues.a.buckets is of the partition aws, and region"),
-        (f'[settings]\nsigning_keys = "ssm:{KEY}"', "settings.signing_keys has the partition aws-cn, and its region"),
+        (
+            f'[settings]\nsigning_keys = "ssm:{PARAMETER}"',
+            "settings.signing_keys has the partition aws-cn, and its region",
+        ),
         (f'kms_key = "{KEY}"', "kms_key has the partition aws-cn, and its region eu-west-1 is of aws"),
     ],
 )
@@ -131,6 +136,18 @@ POLICIES: Final = ", ".join(f'"{POLICY.format(HERE)}{number}"' for number in ran
             "defaults.environment has AWS_REGION, LAMBDA_TASK_ROOT, which Lambda itself sets",
         ),
         ('[defaults.environment]\n_HANDLER = "x"', "defaults.environment._HANDLER is no name of a variable"),
+        ('reply_to = ["a b"]', "reply_to.0 is no name, ARN or URL of a queue"),
+        ('[settings]\ntable = "a b"', "settings.table is no name of a table: 3 to 255"),
+        (f'[settings]\ntable = "arn:aws:dynamodb:eu-west-1:{HERE}:table/runs"', "settings.table is no name of a table"),
+        ('[settings]\nsigning_keys = "ssm: "', "settings.signing_keys does not say where the keys are"),
+        (f'[settings]\nsigning_keys = "ssm:arn:aws:sqs:eu-west-1:{HERE}:x"', "settings.signing_keys does not say"),
+        ('[settings]\nanswers_url = "https://"', "settings.answers_url is no URL of https without ? and #"),
+        ('[settings]\nanswers_url = "https://x/?a"', "settings.answers_url is no URL of https"),
+        (f'[defaults]\nrole = "shop/{"r" * 65}"', "defaults.role is no role"),
+        (
+            f'[defaults]\nrole = "shop"\npolicies = ["{POLICY.format(HERE)}"]',
+            "defaults.policies has no effect beside role",
+        ),
         ('reply_to = ["a", "b", "b", "a"]', "reply_to has a, b twice"),
         ('[vpc]\nsubnets = ["subnet-0", "subnet-0"]\nsecurity_groups = ["sg-0"]', "vpc.subnets has subnet-0 twice"),
     ],
@@ -142,9 +159,12 @@ def test_what_aws_does_not_take_is_refused_by_its_name(tmp_path: Path, text: str
 
 def test_the_most_of_everything_is_taken(tmp_path: Path) -> None:
     text = (
-        f'runtime = "python3.11"\n[vpc]\nsubnets = [{MANY.rpartition(",")[0]}]\n'
+        f'runtime = "python3.11"\nreply_to = ["a.fifo", "https://sqs.eu-west-1.amazonaws.com/{HERE}/b"]\n'
+        f"[vpc]\nsubnets = [{MANY.rpartition(',')[0]}]\n"
         f"security_groups = [{GROUPS.rpartition(',')[0]}]\n"
         f'[functions.a]\npolicies = [{POLICIES.rpartition(",")[0]}]\nenvironment = {{ TZ = "UTC" }}\n'
+        f'[functions.b]\nrole = "teams/shop/{"r" * 64}"\n[settings]\nsigning_keys = "ssm:/keys:3"\n'
+        f'token_keys = "secretsmanager:arn:aws:secretsmanager:eu-west-1:{HERE}:secret:flowguard/keys-1a2b3c"\n'
     )
     assert problems(tmp_path / "options.toml", text) == ()
 
