@@ -39,7 +39,7 @@ def existing_notes(
 
 def _moved(flows: Iterable[AnyFlow], queues: Sequence[QueueNeed], options: DeployOptions) -> Iterator[str]:
     """Yield a note for each queue between which and those made here SQS moves nothing."""
-    arns = {queue.name: queue.arn or arn_of(Queue(options.of_queue(queue.name).name or "")) for queue in queues}
+    arns = {queue.name: queue.arn or arn_of(Queue(str(options.of_queue(queue.name).name))) for queue in queues}
     others = {name: arn for name, arn in arns.items() if arn is not None and account_of(arn) != options.account}
     unless = "" if options.account else "; where it is of this account, say so by account = in the options"
     for flow in flows:
@@ -60,7 +60,7 @@ def _moved(flows: Iterable[AnyFlow], queues: Sequence[QueueNeed], options: Deplo
 def _indexed(tables: Iterable[TableNeed], options: DeployOptions) -> Iterator[str]:
     """Yield a note for the table that is to have an index, where no template makes the table."""
     for table in tables:
-        name = options.tables[table.name].name or "" if table.run_index else ""
+        name = str(options.tables[table.name].name) if table.run_index else ""
         if table.run_index and (table.existing or name.startswith("arn:")):
             yield (
                 f"[tables.{table.name}] run_index adds nothing to a table that is there already: add the index "
@@ -73,9 +73,7 @@ def _unheeded(there: Container[str], options: DeployOptions) -> Iterator[str]:
     """Yield a note for options of a resource that is there already, which change it only as it is made."""
     for section, of_made in _OF_MADE.items():
         for name, given in getattr(options, section).items():
-            is_there = (
-                given.existing or (given.name or "").startswith("arn:") or (section == "queues" and name in there)
-            )
+            is_there = given.existing or str(given.name).startswith("arn:") or (section == "queues" and name in there)
             if is_there and (unheeded := [each for each in of_made if each in given.model_fields_set]):
                 yield (
                     f"[{section}.{name}] {', '.join(unheeded)} changes nothing at AWS: no template changes what is "
@@ -94,7 +92,7 @@ def _of_foreign_operators(options: DeployOptions, account: str) -> Iterator[str]
 
 def _shared(options: DeployOptions, account: str) -> Iterator[str]:
     """Yield a note for each secret and parameter of another account, of which AWS asks more than a policy."""
-    named = {f"settings.{name}": getattr(options.settings, name) or "" for name in ("signing_keys", "token_keys")}
+    named = {f"settings.{name}": str(getattr(options.settings, name)) for name in ("signing_keys", "token_keys")}
     named |= {f"streams.{name}.secret": f"secretsmanager:{stream.secret}" for name, stream in options.streams.items()}
     for option, place in named.items():
         kind, _, arn = place.partition(":")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,7 +14,7 @@ from flowguard.deploy.cloudformation import cloudformation
 from flowguard.deploy.existing_notes import existing_notes
 from flowguard.deploy.needs import Deployment, QueueNeed, Role
 from flowguard.deploy.options import DeployOptions
-from flowguard.destinations import Queue
+from flowguard.destinations import Destination, Queue, Topic
 from tests.deploy.exercised import needs
 from tests.deploy.test_derive import Deploy, made
 from tests.deploy.test_derive import deploy as deploy  # noqa: PLC0414 - a fixture
@@ -151,8 +151,23 @@ def test_senders_of_a_queue_that_the_code_names_by_its_arn_are_noted() -> None:
     options = DeployOptions.model_validate({"queues": {"own": {"senders": ["shop"]}}})
     found = existing_notes((), [OWN, replace(OWN, arn=None, name="other")], (), options)
     assert [note.partition(" changes")[0] for note in found] == ["[queues.own] senders"]
-    others = DeployOptions.model_validate({"topics": {"own": {"buckets": ["uploads"]}}})
-    assert [*existing_notes((), [OWN], (), others)] == []
+    others = DeployOptions.model_validate({"account": HERE, "topics": {"own": {"buckets": ["uploads"]}}})
+    assert [*existing_notes((), [OWN], (), others)] == [], "nor is a queue that nobody here reads"
+
+
+class Letters(NamedTuple):
+    """What a flow says of its dead letters."""
+
+    dead_letters: Destination
+    name: str = "letters"
+
+
+@pytest.mark.parametrize(("dead", "is_noted"), [(Queue("own"), True), (Queue("there"), False), (Topic(PAY), False)])
+def test_dead_letters_that_the_code_names_by_an_arn_are_noted(dead: Destination, is_noted: bool) -> None:
+    flows: Any = [Letters(dead)]
+    found = existing_notes(flows, [OWN, replace(OWN, arn=None, name="there")], (), DeployOptions(account=HERE))
+    told = f"the dead letters of letters go to {OWN.arn}, and SQS moves"
+    assert [note.startswith(told) for note in found] == [True] * is_noted
 
 
 @pytest.mark.parametrize(("account", "is_noted"), [(HERE, True), (THERE, False), (None, False)])
