@@ -13,7 +13,8 @@ class StartRequest(NamedTuple):
 
     ``body`` is its JSON, parsed; None where a run is watched. ``claims`` is what the gateway's authorizer says of the
     sender, such as ``claims["sub"]``: no request can set it. ``caller`` is the name that follows from them, empty where
-    nobody was authorized. The names in ``headers`` are in lower case. ``query`` has each field in its order.
+    nobody was authorized, or where they name nobody. The names in ``headers`` are in lower case. ``query`` has each
+    field in its order.
     """
 
     body: Any

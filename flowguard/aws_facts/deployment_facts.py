@@ -99,6 +99,35 @@ DEPLOYMENT_FACTS: Final = (
         by_hand="The refusal shows at deployment.",
     ),
     Fact(
+        name="iam-policies-of-a-role",
+        sentence="A role has at most 10 managed policies, unless the account's quota is raised.",
+        source=_QUOTAS,
+        read="2026-11",
+        relied_on_by=("deploy/options.py:POLICIES_OF_A_ROLE",),
+        limit=10,
+        words=("ManagedPolicyArns",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="iam-most-policies-of-a-role",
+        sentence="The quota of a role's managed policies is raised to 25 at most.",
+        source=_QUOTAS,
+        read="2026-11",
+        relied_on_by=("deploy/options.py:MOST_POLICIES",),
+        limit=25,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="iam-policies-of-the-account",
+        sentence="A role takes managed policies of its own account and those of AWS, as policies and as its boundary.",
+        source=_BOUNDARY,
+        relied_on_by=("deploy/option_arns.py:arn_problems",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment. It needs two accounts.",
+    ),
+    Fact(
         name="iam-denied-codes",
         sentence="A denial is 400 or 403 by service, and its code `AccessDenied`, `AccessDeniedException` or, at SNS, "
         "`AuthorizationError`.",
@@ -176,6 +205,31 @@ DEPLOYMENT_FACTS: Final = (
             "deploy/foreign_policies.py:policies_of_others",
             "docs/operate/security.md",
         ),
+        engines=NOWHERE,
+        by_hand="It needs two accounts.",
+    ),
+    Fact(
+        name="ssm-across-accounts",
+        sentence="A parameter of the advanced tier is shared with other accounts by AWS RAM; a `SecureString` under a "
+        "customer's key alone, which is shared apart.",
+        source=Document(
+            "PutResourcePolicy",
+            "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutResourcePolicy.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/existing_notes.py:existing_notes", "docs/operate/security.md"),
+        engines=NOWHERE,
+        by_hand="It needs two accounts.",
+    ),
+    Fact(
+        name="secrets-across-accounts",
+        sentence="A secret is read from another account where its policy and that of its key let it: a customer's key, "
+        "as AWS's own lets no other account.",
+        source=Document(
+            "Access AWS Secrets Manager secrets from a different account",
+            "https://docs.aws.amazon.com/secretsmanager/latest/userguide/auth-and-access_examples_cross.html",
+        ),
+        relied_on_by=("deploy/existing_notes.py:existing_notes", "docs/operate/security.md"),
         engines=NOWHERE,
         by_hand="It needs two accounts.",
     ),

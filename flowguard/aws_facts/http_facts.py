@@ -109,9 +109,11 @@ HTTP_FACTS: Final = (
         name="gateway-authorizers",
         sentence="What an authorizer says of a request's sender is in `requestContext`, which no request can write: "
         "`authorizer.jwt.claims`, `authorizer.lambda` or `authorizer.iam` in the form 2.0, `authorizer.claims`, "
-        "`authorizer` itself or `identity.userArn` in the form 1.0.",
+        "`authorizer` itself or `identity.userArn` in the form 1.0. `authorizer.lambda` is null where the function let "
+        "the sender in and said no more. All users of an identity pool sign as one role: `cognitoIdentity.identityId`, "
+        "or `identity.cognitoIdentityId`, tells them apart.",
         source=_HTTP,
-        relied_on_by=("wire/http_claims.py:read_claims",),
+        relied_on_by=("wire/http_claims.py:read_claims", "worker/start_rule.py:StartRule.caller_of"),
         engines=NOWHERE,
         by_hand="Needs gateways with an authorizer of each kind.",
     ),

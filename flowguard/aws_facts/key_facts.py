@@ -78,6 +78,10 @@ _KEY_POLICIES: Final = Document(
     "Default key policy", "https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html"
 )
 _A_DOLLAR: Final = "A key costs a dollar a month."
+_PRINCIPALS: Final = Document(
+    "class ServicePrincipal of the AWS Cloud Development Kit",
+    "https://docs.aws.amazon.com/cdk/api/v2/docs/aws-cdk-lib.aws_iam.ServicePrincipal.html",
+)
 
 KEY_FACTS: Final = (
     Fact(
@@ -283,6 +287,17 @@ KEY_FACTS: Final = (
         relied_on_by=("deploy/key_policy.py:key_policy",),
         engines=NOWHERE,
         by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="logs-in-each-partition",
+        sentence="CloudWatch Logs is a principal in the domain of its partition, as "
+        "`logs.cn-north-1.amazonaws.com.cn`; SQS, SNS, EventBridge, Scheduler, Lambda and S3 end with `amazonaws.com` "
+        "everywhere. The page has the function; the table is in the source of `region-info`.",
+        source=_PRINCIPALS,
+        read="2026-11",
+        relied_on_by=("deploy/queue_arns.py:domain_of",),
+        engines=NOWHERE,
+        by_hand="It needs an account in China.",
     ),
     Fact(
         name="kms-of-schedules",

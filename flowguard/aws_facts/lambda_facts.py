@@ -36,6 +36,11 @@ _CONTEXT: Final = Document(
     "Using the Lambda context object to retrieve Python function information",
     "https://docs.aws.amazon.com/lambda/latest/dg/python-context.html",
 )
+_VARIABLES: Final = Document(
+    "Working with Lambda environment variables",
+    "https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html",
+)
+_NETWORK: Final = Document("VpcConfig", "https://docs.aws.amazon.com/lambda/latest/api/API_VpcConfig.html")
 _CREATE: Final = Document("CreateFunction", "https://docs.aws.amazon.com/lambda/latest/api/API_CreateFunction.html")
 
 LAMBDA_FACTS: Final = (
@@ -64,6 +69,44 @@ LAMBDA_FACTS: Final = (
         read="2026-11",
         relied_on_by=("deploy/variables.py:LARGEST_ENVIRONMENT", "docs/operate/deploy.md"),
         limit=4_096,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="lambda-variables-reserved",
+        sentence="Lambda sets variables such as `AWS_REGION` and `_HANDLER` itself, and refuses a function that sets "
+        "them. `TZ`, `LANG`, `PATH` and `PYTHONPATH` may be set.",
+        source=_VARIABLES,
+        relied_on_by=("deploy/options.py:RESERVED",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="lambda-own-account",
+        sentence="A function's role and its code signing configuration are of the function's account, the "
+        "configuration of its region too: a role of another account is refused as a cross-account pass.",
+        source=_CREATE,
+        relied_on_by=("deploy/option_arns.py:arn_problems", "deploy/regions.py:in_one_region"),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment. It needs two accounts.",
+    ),
+    Fact(
+        name="lambda-subnets",
+        sentence="A function in a network has at most 16 subnets; so have the pollers of Kafka.",
+        source=_NETWORK,
+        read="2026-11",
+        relied_on_by=("deploy/options.py:MOST_SUBNETS",),
+        limit=16,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="lambda-security-groups",
+        sentence="A function in a network has at most 5 security groups; so have the pollers of Kafka.",
+        source=_NETWORK,
+        read="2026-11",
+        relied_on_by=("deploy/options.py:MOST_SECURITY_GROUPS",),
+        limit=5,
         engines=NOWHERE,
         by_hand="The refusal shows at deployment.",
     ),

@@ -342,6 +342,20 @@ SQS_FACTS: Final = (
         by_hand="boto3 has the present ones in its endpoint rules.",
     ),
     Fact(
+        name="sqs-not-across-accounts",
+        sentence="No policy of a queue lets another account use `StartMessageMoveTask`, `SetQueueAttributes` and "
+        "others that change a queue.",
+        source=Document(
+            "Limitations of Amazon SQS custom policies",
+            "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/"
+            "sqs-limitations-of-custom-policies.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/existing_notes.py:existing_notes", "docs/operate/security.md"),
+        engines=NOWHERE,
+        by_hand="It needs two accounts.",
+    ),
+    Fact(
         name="sqs-move-task",
         sentence="`StartMessageMoveTask` sends dead letters back as new messages: with new ids and a retention that "
         "begins anew.",

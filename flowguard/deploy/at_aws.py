@@ -235,11 +235,12 @@ def _is_elsewhere(name: str) -> bool:
 
 
 def _problems(needed: Deployment) -> Iterator[str]:
+    made = [topic.arn for topic in needed.topics if not topic.existing]
     names: dict[str, Iterable[str]] = {
         "function": [function.name for function in needed.functions],
         "queue": [queue.name for queue in needed.queues],
         "table": [table.name for table in needed.tables if not table.name.startswith("arn:")],
-        "topic": [topic.name for topic in needed.topics],
+        "topic": [topic.name for topic in needed.topics if not topic.existing or topic.arn in made],
         "schedule group": [needed.scheduler_group] if needed.has_scheduler else [],
         "schedule": [schedule.name for schedule in needed.schedules],
     }

@@ -27,7 +27,7 @@ from flowguard.deploy.needs import (
     Target,
     TopicNeed,
 )
-from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
+from flowguard.deploy.options import POLICIES_OF_A_ROLE, RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.own_calls import note_of
 from flowguard.deploy.permissions import (
     IN_VPC,
@@ -129,6 +129,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
             *stream_notes(flows),
             *existing_notes(flows, plan.queues, tables, options),
             *_unbounded(needed),
+            *_many_policies(needed),
             *_unmet_options(made, tables, plan, options, names_in_effect(needed, options)),
         ),
         unknown=unknown,
@@ -516,6 +517,16 @@ def _fifo_notes(flows: Sequence[AnyFlow], plan: QueuePlan) -> Iterator[str]:
 
 def _days(seconds: int) -> str:
     return f"{timedelta(seconds=seconds) / timedelta(days=1):g}"
+
+
+def _many_policies(functions: Sequence[FunctionNeed]) -> Iterator[str]:
+    """Yield a note for each role that needs a quota of the account raised."""
+    for function in functions:
+        if len(function.policies) > POLICIES_OF_A_ROLE:
+            yield (
+                f"{function.name} has {len(function.policies)} policies, and a role has {POLICIES_OF_A_ROLE} unless "
+                "the account's quota is raised"
+            )
 
 
 def _unbounded(functions: Sequence[FunctionNeed]) -> Iterator[str]:

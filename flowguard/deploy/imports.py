@@ -17,10 +17,11 @@ Find = Callable[[str], str | None]
 _MARKS: Final = ("import:", "import-arn:")
 _IMPORT: Final = re.compile("import(-arn)?:([A-Za-z0-9:-]+)")
 _FORM: Final = "import:NAME or import-arn:NAME, with a NAME of a-z, A-Z, 0-9, : and -"
-_NOBODY: Final = "000000000000"
+NOBODY: Final = "000000000000"
+"""The account of what stands for an import."""
 _NAME: Final = "imported-{0}"
 _REGION: Final = "region-"
-_KEY: Final = f"arn:aws:kms:{_REGION}{{0}}:{_NOBODY}:key/imported-{{0}}"
+_KEY: Final = f"arn:aws:kms:{_REGION}{{0}}:{NOBODY}:key/imported-{{0}}"
 
 _ENDS: Final[Mapping[str, tuple[str, int]]] = {
     **dict.fromkeys(("tables", "scheduler_group"), ("/", 1)),
@@ -29,10 +30,10 @@ _ENDS: Final[Mapping[str, tuple[str, int]]] = {
 """By the option: what parts the name from the rest of an ARN, and which part it is."""
 
 _WHOLE: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("role", "scheduler_role", "senders", "operators"), f"arn:aws:iam::{_NOBODY}:role/{_NAME}"),
-    **dict.fromkeys(("policies", "permissions_boundary"), f"arn:aws:iam::{_NOBODY}:policy/{_NAME}"),
+    **dict.fromkeys(("role", "scheduler_role", "senders", "operators"), f"arn:aws:iam::{NOBODY}:role/{_NAME}"),
+    **dict.fromkeys(("policies", "permissions_boundary"), f"arn:aws:iam::{NOBODY}:policy/{_NAME}"),
     **dict.fromkeys(("kms_key", "bucket_key"), _KEY),
-    "code_signing": f"arn:aws:lambda:here:{_NOBODY}:code-signing-config:csc-0{{0}}",
+    "code_signing": f"arn:aws:lambda:here:{NOBODY}:code-signing-config:csc-0{{0}}",
     "subnets": "subnet-{0}",
     "security_groups": "sg-{0}",
 }

@@ -12,6 +12,7 @@ from flowguard.deploy.key_uses import READS, SENDS, grouped, only_through
 from flowguard.deploy.needs import Deployment, Permission, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.queue_arns import domain_of
 from flowguard.deploy.template import OF_SCHEDULE, POLICY_VERSION, S3
 
 Statement = Mapping[str, Any]
@@ -146,7 +147,7 @@ def _of_services(needed: Deployment, key: str, place: _Place) -> Iterator[Statem
         names = [function.name for function in needed.functions]
         groups = [Arn("logs", f"log-group:/aws/lambda/{name}").filled(*place) for name in names]
         condition = {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": groups}}
-        yield _named("Logs", _service(f"logs.{place[1]}.amazonaws.com"), _OF_LOGS, condition)
+        yield _named("Logs", _service(f"logs.{place[1]}.{domain_of(place[0])}"), _OF_LOGS, condition)
     for name, (service, feeds) in _FEEDING.items():
         fed = dict.fromkeys(each for queue in needed.queues for each in feeds(queue))
         under_key = [each for each in fed if needed.queue(each).kms_key == key]

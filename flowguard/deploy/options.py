@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -16,12 +16,13 @@ from pydantic import (
     Field,
     PrivateAttr,
     ValidationError,
+    ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from flowguard.deploy.imports import Find, Import, Imports, with_values
 from flowguard.deploy.kafka_need import SCRAM
+from flowguard.deploy.option_arns import arn_problems
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.errors import shown
 from flowguard.names.at_aws import Names
@@ -38,6 +39,7 @@ from flowguard.text.setting_problems import (
     GROUP,
     KEYS,
     KMS_KEY,
+    PLACE,
     POLICY,
     QUEUE,
     REGION,
@@ -52,12 +54,43 @@ from flowguard.text.setting_problems import (
     STORED_SECRET,
     STREAM,
     SUBNET,
+    TABLE,
     TAG_KEY,
     TAG_TEXT,
     VARIABLE,
     setting_problem,
 )
 from flowguard.worker.patience import MANY_RECEIVES
+
+RESERVED: Final = frozenset(
+    {
+        "AWS_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_DEFAULT_REGION",
+        "AWS_EXECUTION_ENV",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+        "AWS_LAMBDA_FUNCTION_NAME",
+        "AWS_LAMBDA_FUNCTION_VERSION",
+        "AWS_LAMBDA_INITIALIZATION_TYPE",
+        "AWS_LAMBDA_LOG_GROUP_NAME",
+        "AWS_LAMBDA_LOG_STREAM_NAME",
+        "AWS_LAMBDA_RUNTIME_API",
+        "AWS_REGION",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "LAMBDA_RUNTIME_DIR",
+        "LAMBDA_TASK_ROOT",
+    }
+)
+"""The variables that Lambda sets itself. Two more begin with ``_``, which no variable of a function does."""
+
+MOST_SUBNETS: Final = 16
+MOST_SECURITY_GROUPS: Final = 5
+"""Of a function in a network, as of Lambda's pollers of Kafka."""
+
+POLICIES_OF_A_ROLE: Final = 10
+MOST_POLICIES: Final = 25
+"""Policies of a role, where the account's quota is raised as far as it goes."""
 
 FIRST_WRITES: Final = 4_000
 """Write units a second that a new on-demand table takes."""
@@ -102,6 +135,13 @@ KeyArn = Annotated[str, Field(pattern=KMS_KEY)]
 class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    @field_validator("*")
+    @classmethod
+    def _names_each_once(cls, value: Any) -> Any:
+        if isinstance(value, tuple) and (twice := sorted({str(each) for each in value if value.count(each) > 1})):
+            raise ValueError(f"has {', '.join(twice)} twice")
+        return value
+
 
 class FunctionOptions(Frozen):
     """Options of one function, or in ``[defaults]`` of all. None is replaced by a derived value."""
@@ -124,15 +164,25 @@ class FunctionOptions(Frozen):
     """The name or ARN of a role that is there. None is made then."""
     queue: str | None = Field(None, pattern=QUEUE)
     """The queue of a function under ``@once``; one of its rule's name by default."""
-    policies: tuple[Annotated[str, Field(pattern=POLICY)], ...] = ()
-    """ARNs of policies for what the handlers call themselves."""
+    policies: tuple[Annotated[str, Field(pattern=POLICY)], ...] = Field((), max_length=MOST_POLICIES)
+    """ARNs of policies for what the handlers call themselves: 10, or as many as the quota of the account says."""
     environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = {}
 
-    @model_validator(mode="after")
-    def _own_settings(self) -> Self:
-        if taken := sorted(name for name in self.environment if name.startswith("FLOWGUARD_")):
-            raise ValueError(f"{', '.join(taken)} belongs under [settings]")
-        return self
+    @field_validator("policies")
+    @classmethod
+    def _are_attached(cls, policies: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if policies and info.data.get("role") is not None:
+            raise ValueError("has no effect beside role: nothing is attached to a role that is there")
+        return policies
+
+    @field_validator("environment")
+    @classmethod
+    def _are_own(cls, environment: dict[str, str]) -> dict[str, str]:
+        if taken := sorted(RESERVED & environment.keys()):
+            raise ValueError(f"has {', '.join(taken)}, which Lambda itself sets")
+        if ours := sorted(name for name in environment if name.startswith("FLOWGUARD_")):
+            raise ValueError(f"has {', '.join(ours)}, which belongs under [settings]")
+        return environment
 
 
 class QueueOptions(Frozen):
@@ -211,9 +261,11 @@ class StreamOptions(Frozen):
     """The ARN of the secret that opens the cluster of Kafka."""
     auth: Literal["SASL_SCRAM_512_AUTH", "SASL_SCRAM_256_AUTH", "BASIC_AUTH", "CLIENT_CERTIFICATE_TLS_AUTH"] = SCRAM
     """What the secret is: a user's name and password, or a certificate."""
-    subnets: tuple[Annotated[str, Field(pattern=SUBNET)], ...] = ()
+    subnets: tuple[Annotated[str, Field(pattern=SUBNET)], ...] = Field((), max_length=MOST_SUBNETS)
     """The subnets from which Lambda reaches a cluster of Kafka outside MSK."""
-    security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = ()
+    security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = Field(
+        (), max_length=MOST_SECURITY_GROUPS
+    )
     """The security groups of what Lambda makes in these subnets."""
     pollers: int | None = Field(None, ge=1, le=2_000)
     """The most pollers of a topic of Kafka at once, which cost by the hour. None leaves it to Lambda."""
@@ -238,7 +290,7 @@ class SettingsOptions(Frozen):
     ``bucket`` is there already, and ``scheduler_role`` where it is given.
     """
 
-    table: str = Field("flowguard", min_length=3)
+    table: str = Field("flowguard", pattern=TABLE)
     names: NameRule = "*"
     """The names at AWS: a rule with * for the name in the code."""
     bucket: BucketName | None = None
@@ -267,8 +319,10 @@ class SettingsOptions(Frozen):
 class VpcOptions(Frozen):
     """The network in which functions run. It needs ways to the services of AWS: endpoints, or a NAT."""
 
-    subnets: tuple[Annotated[str, Field(pattern=SUBNET)], ...] = Field(min_length=1)
-    security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = Field(min_length=1)
+    subnets: tuple[Annotated[str, Field(pattern=SUBNET)], ...] = Field(min_length=1, max_length=MOST_SUBNETS)
+    security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = Field(
+        min_length=1, max_length=MOST_SECURITY_GROUPS
+    )
 
 
 class AlarmTopicOptions(Frozen):
@@ -289,7 +343,7 @@ class DeployOptions(Frozen):
     """Days for which logs are kept. Where they are said, a log is kept so long without its function too."""
     oldest_message: int = Field(900, ge=1)
     """Seconds after which the age of the oldest message of a queue is an alarm."""
-    reply_to: tuple[str, ...] = ()
+    reply_to: tuple[Annotated[str, Field(pattern=PLACE)], ...] = ()
     """Queues that requests may name as their ``reply_to``, of flows that list none."""
     operators: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
     """The roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""
@@ -334,6 +388,13 @@ class DeployOptions(Frozen):
             raise ValueError("has keys that differ in capital letters alone, which IAM takes for one on a role")
         return tags
 
+    @field_validator("topics")
+    @classmethod
+    def _have_one_name(cls, topics: dict[str, TopicOptions]) -> dict[str, TopicOptions]:
+        if twice := [arn for arn, topic in topics.items() if arn.startswith("arn:") and topic.name is not None]:
+            raise ValueError(f"has a name for {', '.join(twice)}, which is that of a topic already")
+        return topics
+
     @property
     def alarms_to(self) -> str:
         """Return the ARN of the topic that gets the alarms. It is empty where the options name none."""
@@ -365,8 +426,6 @@ class DeployOptions(Frozen):
         try:
             given, imports = with_values(tomllib.loads(file.read_text(encoding="utf-8")), find)
             options = cls.model_validate(given)
-            options._imports = imports
-            return options
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise CannotDeploy(str(file), (f"cannot be read: {error}",)) from None
         except ValidationError as error:
@@ -376,6 +435,10 @@ class DeployOptions(Frozen):
                 for problem in wrong
             )
             raise CannotDeploy(str(file), problems) from None
+        if of_others := tuple(arn_problems(given)):
+            raise CannotDeploy(str(file), of_others)
+        options._imports = imports
+        return options
 
     def of_environment(self, environment: Mapping[str, str]) -> DeployOptions:
         """Return the options with the names at AWS that the environment gives.

@@ -29,6 +29,9 @@ _PARTITIONS: Final = {
 }
 """By what the names of their regions begin with. All other regions are of ``aws``."""
 
+_DOMAINS: Final = {"aws-cn": "amazonaws.com.cn", "aws-iso": "c2s.ic.gov", "aws-iso-b": "sc2s.sgov.gov"}
+"""By the partition. All others have that of ``aws``."""
+
 
 def arn_of(queue: Queue) -> str | None:
     """Return the ARN of a queue that is given by its ARN or URL.
@@ -57,3 +60,8 @@ def _region_of(host: str) -> str | None:
 def partition_of(region: str) -> str:
     """Return the partition of AWS that a region is in."""
     return next((name for begin, name in _PARTITIONS.items() if region.startswith(f"{begin}-")), "aws")
+
+
+def domain_of(partition: str) -> str:
+    """Return the domain of a partition, in which some of its services are principals."""
+    return _DOMAINS.get(partition, "amazonaws.com")

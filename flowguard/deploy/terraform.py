@@ -79,6 +79,9 @@ _ROLE_OUTPUT: Final = "scheduler role arn"
 _REMOVES: Final = ">= 1.7"
 """The first Terraform that has ``removed`` blocks."""
 
+_WRITES_ONCE: Final = ">= 1.11"
+"""The first Terraform that has arguments which are in no plan and no state."""
+
 
 def terraform_json(needed: Deployment, options: DeployOptions) -> str:
     """Return the configuration for Terraform.
@@ -103,7 +106,7 @@ def with_removed(before: str, text: str) -> tuple[str, list[str]]:
     here = {*_addresses(configuration["resource"])}
     dropped = [address for address in made if address not in here]
     if removed := sorted({*dropped, *left} - here):
-        configuration["terraform"]["required_version"] = _REMOVES
+        configuration["terraform"]["required_version"] = _WRITES_ONCE if "ephemeral" in configuration else _REMOVES
         configuration["removed"] = [{"from": address, "lifecycle": {"destroy": False}} for address in removed]
     return _written(configuration), dropped
 

@@ -29,7 +29,7 @@ _WORDS: Final = {
     "value_error": "{error}",
 }
 
-ROLE: Final = r"^(arn:[a-z0-9-]+:iam::[0-9]{12}:role/)?[A-Za-z0-9_+=,.@-]+(/[A-Za-z0-9_+=,.@-]+)*$"
+ROLE: Final = r"^(arn:[a-z0-9-]+:iam::[0-9]{12}:role/)?([A-Za-z0-9_+=,.@-]+/)*[A-Za-z0-9_+=,.@-]{1,64}$"
 POLICY: Final = r"^arn:[a-z0-9-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9_+=,.@/-]+$"
 KMS_KEY: Final = "^arn:[a-z0-9-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$"
 CODE_SIGNING: Final = "^arn:[a-z0-9-]+:lambda:[a-z0-9-]+:[0-9]{12}:code-signing-config:csc-[0-9a-z]{17}$"
@@ -39,6 +39,8 @@ VARIABLE: Final = "^[A-Za-z][A-Za-z0-9_]+$"
 EXPORT: Final = "^[A-Za-z0-9:-]{1,100}$"
 QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
 ANY_QUEUE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,80}(\.fifo)?$"
+PLACE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]+|https?://\S+|[A-Za-z0-9_-]{1,80}(\.fifo)?)$"
+TABLE: Final = "^[A-Za-z0-9_.-]{3,255}$"
 BUCKET: Final = "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 ANY_TABLE: Final = "^(arn:[a-z0-9-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/)?[A-Za-z0-9_.-]{3,255}$"
 ANY_TOPIC: Final = r"^(arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,256}(\.fifo)?$"
@@ -57,10 +59,13 @@ SECURITY_GROUP: Final = "^sg-[0-9a-f]+$"
 TAG_TEXT: Final = "^[A-Za-z0-9 _.:/=+@-]*$"
 TAG_KEY: Final = "^[A-Za-z0-9 _.:/=+@-]{1,128}$"
 SCHEDULE_GROUP: Final = "^[0-9a-zA-Z_.-]{1,64}$"
-KEYS: Final = "^(ssm|secretsmanager):.+$"
+KEYS: Final = (
+    r"^(ssm:arn:[a-z0-9-]+:ssm:\S+:parameter/\S+|secretsmanager:arn:[a-z0-9-]+:secretsmanager:\S+:secret:\S+"
+    r"|(ssm|secretsmanager):[A-Za-z0-9/_+=.@-]+(:[A-Za-z0-9_.-]+)?)$"
+)
 LINKS: Final = "^https?://[^/?#]+[^?#]*$"
-SECURE_LINKS: Final = "^https://"
-RUNTIME: Final = r"^python3\.\d+$"
+SECURE_LINKS: Final = "^https://[^/?#]+[^?#]*$"
+RUNTIME: Final = r"^python3\.(1[1-9]|[2-9][0-9])$"
 ARCHITECTURE: Final = "^(arm64|x86_64)$"
 
 PATTERNS: Final = {
@@ -79,6 +84,8 @@ PATTERNS: Final = {
     TAG_TEXT: "is no text of a tag: it has a-z, A-Z, 0-9, spaces and _ . : / = + @ -",
     TAG_KEY: "is no key of a tag: up to 128 of a-z, A-Z, 0-9, spaces and _ . : / = + @ -",
     ANY_QUEUE: "is no name or ARN of a queue",
+    PLACE: "is no name, ARN or URL of a queue",
+    TABLE: "is no name of a table: 3 to 255 of a-z, A-Z, 0-9, _, . and -; its ARN is the name under [tables.NAME]",
     BUCKET: "is no name of a bucket",
     ANY_TABLE: "is no name or ARN of a table",
     ANY_TOPIC: "is no name or ARN of a topic",
@@ -91,8 +98,8 @@ PATTERNS: Final = {
     SCHEDULE_GROUP: "is no name of a group of schedules: up to 64 of a-z, A-Z, 0-9, _, . and -",
     KEYS: "does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
     LINKS: "is no URL of http or https without ? and #",
-    SECURE_LINKS: "is no URL that begins with https://",
-    RUNTIME: "is no runtime of Python, such as python3.13",
+    SECURE_LINKS: "is no URL of https without ? and #",
+    RUNTIME: "is no runtime of Python 3.11 or later, such as python3.13",
     ARCHITECTURE: "is neither arm64 nor x86_64",
 }
 """What a text is not that does not match a pattern."""

@@ -16,19 +16,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from flowguard.startup.named_tuple import NamedTuple
 
 
 class HttpClaims(NamedTuple):
-    """What is known of a sender. ``caller`` is one text for it, the same with each request; empty for nobody."""
+    """What is known of a sender.
+
+    ``caller`` is one text for it, the same with each request. It is empty for nobody, who has no claims either, and for
+    somebody whom an authorizer let in without a name.
+    """
 
     claims: Mapping[str, Any]
     caller: str
 
 
 NOBODY = HttpClaims({}, "")
+
+_NO_AUTHORIZER: Final[tuple[dict[str, Any], ...]] = ({}, {"claims": None, "scopes": None})
+"""What the gateway writes of a route without one. The second is of an HTTP API in format 1.0."""
 
 
 def read_claims(event: Mapping[str, Any]) -> HttpClaims:
@@ -38,7 +45,9 @@ def read_claims(event: Mapping[str, Any]) -> HttpClaims:
     if jwt := _object(_object(authorizer, "jwt"), "claims") or _object(authorizer, "claims"):
         return HttpClaims(jwt, _subject(jwt))
     if iam := _object(authorizer, "iam") or _signer(context):
-        return HttpClaims(iam, _role(_text(iam, "userArn")))
+        return HttpClaims(iam, _signed_by(iam))
+    if authorizer in _NO_AUTHORIZER:
+        return NOBODY
     claims = _object(authorizer, "lambda") or authorizer
     return HttpClaims(claims, _text(claims, "principalId") or _subject(claims))
 
@@ -47,6 +56,13 @@ def _signer(context: Mapping[str, Any]) -> dict[str, Any]:
     """Return who signed the request to a REST API. Without a signature the gateway writes null."""
     identity = _object(context, "identity")
     return identity if _text(identity, "userArn") else {}
+
+
+def _signed_by(iam: Mapping[str, Any]) -> str:
+    """Return who signed. All users of an identity pool sign as one role: their ids tell them apart."""
+    role = _role(_text(iam, "userArn"))
+    identity = _text(_object(iam, "cognitoIdentity"), "identityId") or _text(iam, "cognitoIdentityId")
+    return json.dumps([role, identity]) if identity else role
 
 
 def _subject(claims: Mapping[str, Any]) -> str:

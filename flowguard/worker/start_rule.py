@@ -35,6 +35,9 @@ LONGEST_KEY: Final = 255
 _LONGEST_LIST: Final = 8 * LONGEST_KEY
 """Characters of the longest header that is read: the same key may be in it several times, with escapes."""
 
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\["\\])*"')
+_IN_QUOTES: Final = "one in quotes has no comma, and a backslash before each quote or backslash within"
+
 _GATEWAY_WAITS: Final = timedelta(seconds=29)
 _TO_START: Final = timedelta(seconds=4)
 """What a function may need before it gets its first request, and to answer."""
@@ -100,6 +103,10 @@ class StartRule(NamedTuple):
     def caller_of(self, seen: StartRequest) -> str:
         """Name who has sent a request: keys of one caller are not those of another."""
         if self.caller is None:
+            if seen.claims and not seen.caller:
+                raise ReaderBroken(
+                    "the authorizer names no sender: what it says has no principalId and no sub; name it by caller="
+                )
             return seen.caller
         try:
             name: object = self.caller(seen)
@@ -107,6 +114,8 @@ class StartRule(NamedTuple):
             raise ReaderBroken.by("caller", error) from error
         if not isinstance(name, str):
             raise ReaderBroken(f"caller= returned {type(name).__name__}; return a text")
+        if not name:
+            raise ReaderBroken("caller= returned an empty text, which names nobody")
         return name
 
     def shows(self, request: HttpRequest, object_id: str) -> bool:
@@ -194,32 +203,30 @@ def seen_by_user(request: HttpRequest, body: Any) -> StartRequest:
 def header_key(header: str | None) -> tuple[str, str] | None:
     """Return the key of a header, without the quotes of a structured string. None where there is no header.
 
-    A header that was sent twice is one text with a comma for the function: equal keys are one.
+    A header that was sent twice is one text with a comma for the function, so that no key has one: equal keys are one.
     """
     if header is None:
         return None
     if len(header) > _LONGEST_LIST:
         raise EnvelopeError("the request", "Idempotency-Key", f"is longer than {LONGEST_KEY} characters")
-    parts = re.findall(r'(?:"(?:[^"\\]|\\.)*"|[^,])+', header)  # a comma in quotes parts nothing
+    parts = [text for part in header.split(",") if (text := part.strip(" \t"))]
     first, *others = {_unquoted(part): None for part in parts or [""]}
     if others:
-        problem = "has several values that differ; send one key, in quotes where it has a comma"
-        raise EnvelopeError("the request", "Idempotency-Key", problem)
+        raise EnvelopeError("the request", "Idempotency-Key", "has several values that differ; send one key")
     return ("header", first)
 
 
-def _unquoted(part: str) -> str:
-    text = part.strip()
-    if text[:1] == '"':
-        if len(text) < 2 or text[-1] != '"':
-            raise EnvelopeError("the request", "Idempotency-Key", "has a quote that is not closed")
-        text = re.sub(r"\\([\"\\])", r"\1", text[1:-1])
+def _unquoted(text: str) -> str:
+    if not (text.isascii() and text.isprintable()):
+        raise EnvelopeError("the request", "Idempotency-Key", "has a character that is not printable ASCII")
+    if '"' in text:
+        if _QUOTED.fullmatch(text) is None:
+            raise EnvelopeError("the request", "Idempotency-Key", f"has a quote out of place: {_IN_QUOTES}")
+        text = re.sub(r"\\(.)", r"\1", text[1:-1])
     if not text:
         raise EnvelopeError("the request", "Idempotency-Key", "is empty")
     if len(text) > LONGEST_KEY:
         raise EnvelopeError("the request", "Idempotency-Key", f"is longer than {LONGEST_KEY} characters")
-    if not (text.isascii() and text.isprintable()):
-        raise EnvelopeError("the request", "Idempotency-Key", "has a character that is not printable ASCII")
     return text
 
 

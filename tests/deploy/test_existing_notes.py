@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 
 from flowguard import lambda_handler
 from flowguard.deploy.audit import audited
 from flowguard.deploy.cloudformation import cloudformation
-from flowguard.deploy.needs import Deployment
+from flowguard.deploy.existing_notes import existing_notes
+from flowguard.deploy.needs import Deployment, QueueNeed, Role
 from flowguard.deploy.options import DeployOptions
-from flowguard.destinations import Queue
+from flowguard.destinations import Destination, Queue, Topic
 from tests.deploy.exercised import needs
 from tests.deploy.test_derive import Deploy, made
 from tests.deploy.test_derive import deploy as deploy  # noqa: PLC0414 - a fixture
@@ -118,3 +120,91 @@ def test_an_index_of_a_table_that_is_there_is_to_be_added_by_hand(chosen: dict[s
     options = DeployOptions.model_validate({"tables": {"flowguard": chosen}})
     told = [note for note in needs(PAYMENTS, options=options).notes if "run_index" in note]
     assert told == [INDEX] * is_noted
+
+
+OWN = QueueNeed("own", Role.OUTSIDE, existing=False, retention=86_400, arn=f"arn:aws:sqs:eu-west-1:{THERE}:own")
+PAY = f"arn:aws:sqs:eu-west-1:{THERE}:payments"
+
+
+@pytest.mark.parametrize(
+    ("section", "chosen", "unheeded"),
+    [
+        ("queues", {"existing": True, "senders": ["shop"], "max_receive_count": 5}, "senders, max_receive_count"),
+        ("queues", {"name": PAY, "senders": ["shop"]}, "senders"),
+        ("queues", {"existing": True}, None),
+        ("queues", {"senders": ["shop"]}, None),
+        ("tables", {"existing": True, "warm_reads": 12_000}, "warm_reads"),
+        ("topics", {"existing": True, "buckets": ["uploads"]}, "buckets"),
+    ],
+)
+def test_options_that_change_nothing_of_what_is_there_are_noted(
+    section: str, chosen: dict[str, Any], unheeded: str | None
+) -> None:
+    name = "payments"
+    options = DeployOptions.model_validate({"account": HERE, section: {name: chosen}})
+    noted = [note for note in needs(PAYMENTS, options=options).notes if "changes nothing" in note]
+    text = f"[{section}.{name}] {unheeded} changes nothing at AWS: no template changes what is there already, "
+    assert noted == ([] if unheeded is None else [f"{text}nor its policy; its owner does"])
+
+
+def test_senders_of_a_queue_that_the_code_names_by_its_arn_are_noted() -> None:
+    options = DeployOptions.model_validate({"queues": {"own": {"senders": ["shop"]}}})
+    found = existing_notes((), [OWN, replace(OWN, arn=None, name="other")], (), options)
+    assert [note.partition(" changes")[0] for note in found] == ["[queues.own] senders"]
+    others = DeployOptions.model_validate({"account": HERE, "topics": {"own": {"buckets": ["uploads"]}}})
+    assert [*existing_notes((), [OWN], (), others)] == [], "nor is a queue that nobody here reads"
+
+
+class Letters(NamedTuple):
+    """What a flow says of its dead letters."""
+
+    dead_letters: Destination
+    name: str = "letters"
+
+
+@pytest.mark.parametrize(("dead", "is_noted"), [(Queue("own"), True), (Queue("there"), False), (Topic(PAY), False)])
+def test_dead_letters_that_the_code_names_by_an_arn_are_noted(dead: Destination, is_noted: bool) -> None:
+    flows: Any = [Letters(dead)]
+    found = existing_notes(flows, [OWN, replace(OWN, arn=None, name="there")], (), DeployOptions(account=HERE))
+    told = f"the dead letters of letters go to {OWN.arn}, and SQS moves"
+    assert [note.startswith(told) for note in found] == [True] * is_noted
+
+
+@pytest.mark.parametrize(("account", "is_noted"), [(HERE, True), (THERE, False), (None, False)])
+def test_what_operators_of_another_account_cannot_do_is_noted(account: str | None, is_noted: bool) -> None:
+    given = {} if account is None else {"account": account}
+    roles = ["on-call", f"arn:aws:iam::{THERE}:role/on-call"]
+    options = DeployOptions.model_validate({**given, "operators": roles})
+    noted = [note for note in needs(PAYMENTS, options=options).notes if "SQS starts no redrive" in note]
+    text = (
+        f"{roles[1]} may send to the queues here, and no more: SQS starts no redrive for another account, and dead "
+        f"letters and the run table are read from {HERE}; let operators take a role of {HERE}"
+    )
+    assert noted == [text] * is_noted
+
+
+SECRET = f"arn:aws:secretsmanager:eu-west-1:{THERE}:secret:keys-1a2b3c"
+UNDER = f"is under a key of its owner's own, whose policy lets {HERE} decrypt"
+READ = f"is of the account {THERE}: its owner lets this account read it, as --foreign-policies prints; it {UNDER}"
+
+
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        (
+            {"settings": {"signing_keys": f"ssm:arn:aws:ssm:eu-west-1:{THERE}:parameter/keys"}},
+            f"settings.signing_keys is of the account {THERE}: its owner shares it by AWS RAM, as an advanced "
+            f"parameter; a SecureString {UNDER}",
+        ),
+        ({"settings": {"token_keys": f"secretsmanager:{SECRET}"}}, f"settings.token_keys {READ}"),
+        ({"streams": {"bank": {"secret": SECRET}}}, f"streams.bank.secret {READ}"),
+        ({"settings": {"signing_keys": "ssm:/keys", "token_keys": "secretsmanager:keys"}}, None),
+        ({"streams": {"bank": {"secret": SECRET.replace(THERE, HERE)}}}, None),
+    ],
+)
+def test_secrets_and_parameters_of_another_account_need_more_than_a_policy(
+    given: dict[str, Any], note: str | None
+) -> None:
+    found = existing_notes((), (), (), DeployOptions.model_validate({"account": HERE, **given}))
+    assert [*found] == ([] if note is None else [note])
+    assert [*existing_notes((), (), (), DeployOptions.model_validate(given))] == []

@@ -289,6 +289,23 @@ def test_the_policy_lets_the_accounts_own_policies_allow_what_roles_need_through
     assert all(one["Principal"] == root for one in of_functions)
 
 
+@pytest.mark.parametrize(
+    ("partition", "region", "principal"),
+    [
+        ("aws", "eu-west-1", "logs.eu-west-1.amazonaws.com"),
+        ("aws-cn", "cn-north-1", "logs.cn-north-1.amazonaws.com.cn"),
+        ("aws-us-gov", "us-gov-west-1", "logs.us-gov-west-1.amazonaws.com"),
+        ("aws-iso", "us-iso-east-1", "logs.us-iso-east-1.c2s.ic.gov"),
+        ("aws-iso-b", "us-isob-east-1", "logs.us-isob-east-1.sc2s.sgov.gov"),
+    ],
+)
+def test_logs_are_a_principal_in_the_domain_of_their_partition(partition: str, region: str, principal: str) -> None:
+    key = KEY.replace("arn:aws:kms:eu-west-1", f"arn:{partition}:kms:{region}")
+    needed = replace(deployment(), kms_key=key)
+    [logs] = [one for one in key_policy(needed, key, OPTIONS)["Statement"] if one["Sid"] == "Logs"]
+    assert logs["Principal"] == {"Service": principal}
+
+
 def made_through(needed: Deployment, key: str = KEY) -> list[str]:
     found = {one["Sid"]: one for one in key_policy(needed, key, OPTIONS)["Statement"]}
     if "WhoDeploys" not in found:

@@ -18,7 +18,7 @@ from flowguard.cli.iac import FORMATS
 from flowguard.deploy.at_aws import under_names
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import find_functions
-from flowguard.deploy.needs import Deployment, Permission
+from flowguard.deploy.needs import Deployment, Permission, TopicNeed
 from flowguard.deploy.options import DeployOptions, TopicOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.destinations import Bus
@@ -261,6 +261,21 @@ def test_single_resources_can_have_a_name_of_their_own() -> None:
 def test_a_name_that_aws_does_not_take_is_refused(names: str, problem: str) -> None:
     with pytest.raises(CannotDeploy, match=problem):
         needs_of(find_functions([ORDERS]), under(DeployOptions(), names))
+
+
+def test_a_topic_that_is_there_takes_no_name_from_one_that_is_made() -> None:
+    ours, theirs = (f"arn:aws:sns:eu-west-1:{account}:placed" for account in ("123456789012", "210987654321"))
+    needed = needs_of(find_functions([ORDERS]), DeployOptions())
+
+    def named(*topics: TopicNeed) -> tuple[str, ...]:
+        return tuple(topic.name for topic in under_names(replace(needed, topics=topics), Names.parse(RULE)).topics)
+
+    made, same = TopicNeed(ours, existing=False), TopicNeed(ours, existing=True)
+    assert named(made, TopicNeed(theirs, existing=True)) == ("staging-placed", "staging-placed")
+    assert named(same, TopicNeed(theirs, existing=True)) == ("staging-placed", "staging-placed")
+    for other in (same, TopicNeed(theirs, existing=False)):
+        with pytest.raises(CannotDeploy, match="2 topics would be named 'staging-placed'"):
+            named(made, other)
 
 
 def test_a_group_of_schedules_is_named_where_there_are_schedules() -> None:

@@ -38,6 +38,9 @@ TOPIC: Final = f"arn:aws:sns:{OWN}:news.fifo"
 KEY: Final = f"arn:aws:kms:{OWN}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 SIGNED: Final = f"arn:aws:lambda:{OWN}:code-signing-config:csc-0123456789abcdef0"
 SECRET: Final = f"arn:aws:secretsmanager:{OWN}:secret:flowguard-1a2b3c"
+ON_CALL: Final = f"arn:aws:sns:{OWN}:on-call"
+OURS: Final = f"arn:aws:sns:{HERE}:123456789012:on-call"
+ALARMED: Final = "CloudWatch publishes alarms to topics of its own region alone"
 
 GIVEN: Final[Mapping[str, tuple[dict[str, Any], str, str]]] = {
     "a table": ({"tables": {"lines": {"name": TABLE}}}, TABLE, CALLED),
@@ -48,6 +51,8 @@ GIVEN: Final[Mapping[str, tuple[dict[str, Any], str, str]]] = {
     "the key of a queue": ({"queues": {"parcels": {"kms_key": KEY}}}, KEY, ENCRYPTS),
     "the key of a topic": ({"topics": {"news.fifo": {"kms_key": KEY}}}, KEY, ENCRYPTS),
     "signed code": ({"code_signing": SIGNED}, SIGNED, "Lambda takes a configuration of its own region alone"),
+    "the topic of the alarms": ({"alarm_topic": {"arn": ON_CALL}}, ON_CALL, ALARMED),
+    "the key of that topic": ({"alarm_topic": {"arn": OURS, "kms_key": KEY}}, KEY, ENCRYPTS),
     "the secret of the keys": ({"settings": {"signing_keys": f"secretsmanager:{SECRET}"}}, SECRET, CALLED),
 }
 

@@ -322,6 +322,9 @@ def test_what_terraform_would_destroy_with_its_messages_or_items_is_left_and_nam
     iac("flows.orders.handlers", "flows.take_payment.handlers", *arguments)
     assert removed_from(file) == [], "Terraform refuses a removed block for what is there"
 
+    iac("flows.approval.handlers", *arguments)  # the secret of its keys is written once
+    assert json.loads(file.read_text(encoding="utf-8"))["terraform"]["required_version"] == ">= 1.11"
+
 
 @pytest.mark.parametrize("name", MODULES)
 def test_whatever_terraform_keeps_from_destruction_is_left_when_it_is_dropped(name: str) -> None:
@@ -407,7 +410,11 @@ def test_what_watches_is_an_option_of_all_functions(tmp_path: Path) -> None:
             '[settings]\nsigning_keys = "k1:a-secret-of-mine"\n',
             "settings.signing_keys does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
         ),
-        ('[functions.a.environment]\nFLOWGUARD_TABLE = "t"\n', "FLOWGUARD_TABLE belongs under [settings]"),
+        (
+            '[topics."arn:aws:sns:eu-west-1:123456789012:a"]\nname = "b"\n',
+            "topics has a name for arn:aws:sns:eu-west-1:123456789012:a, which is that of a topic already",
+        ),
+        ('[functions.a.environment]\nFLOWGUARD_TABLE = "t"\n', "has FLOWGUARD_TABLE, which belongs under [settings]"),
         (
             '[defaults]\nrole = "me:too"\n',
             "defaults.role is no role: neither its path and name, such as teams/shop, nor",

@@ -11,6 +11,10 @@ from flowguard.wire.http_claims import NOBODY, read_claims
 JWT = {"iss": "https://id.example", "sub": "ann", "tenant": "t1"}
 IAM = {"userArn": "arn:aws:iam::123456789012:user/ann", "userId": "AIDA"}
 ROLE = "arn:aws:sts::123456789012:assumed-role/shop/i-0a1"
+POOL_ROLE = "arn:aws:sts::123456789012:assumed-role/app"
+POOL = {"userArn": f"{POOL_ROLE}/CognitoIdentityCredentials"}
+ANN = {"amr": ["authenticated"], "identityId": "ann", "identityPoolId": "pool"}
+OF_POOL = f'["{POOL_ROLE}", "ann"]'
 
 
 def context(**members: Any) -> dict[str, Any]:
@@ -38,6 +42,15 @@ def context(**members: Any) -> dict[str, Any]:
         (context(authorizer={"principalId": "ann", "tenant": "t1"}), {"principalId": "ann", "tenant": "t1"}, "ann"),
         (context(authorizer={"userArn": "arn"}), {"userArn": "arn"}, ""),
         (context(authorizer={"principalId": 7}), {"principalId": 7}, ""),
+        (context(authorizer={"lambda": None}), {"lambda": None}, ""),
+        (
+            context(authorizer={"claims": None, "scopes": None, "x": "1"}),
+            {"claims": None, "scopes": None, "x": "1"},
+            "",
+        ),
+        (context(authorizer={"iam": {**POOL, "cognitoIdentity": ANN}}), {**POOL, "cognitoIdentity": ANN}, OF_POOL),
+        (context(authorizer={"iam": {**POOL, "cognitoIdentity": None}}), {**POOL, "cognitoIdentity": None}, POOL_ROLE),
+        (context(identity={**POOL, "cognitoIdentityId": "ann"}), {**POOL, "cognitoIdentityId": "ann"}, OF_POOL),
     ],
 )
 def test_each_authorizer_says_who_the_sender_is(event: dict[str, Any], claims: dict[str, Any], caller: str) -> None:
@@ -50,6 +63,7 @@ def test_each_authorizer_says_who_the_sender_is(event: dict[str, Any], claims: d
         context(),
         context(authorizer=None),
         context(authorizer=[]),
+        context(authorizer={"claims": None, "scopes": None}),
         context(authorizer={}, identity={"userArn": None, "sourceIp": "192.0.2.1"}),
         context(identity=None),
         {**context(), "headers": {"authorizer": "x", "sub": "ann"}},

@@ -871,6 +871,16 @@ TESTED: Final = (
         "what Lambda takes of a function, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.existing_notes\.",
+        ("tests/deploy/test_existing_notes.py",),
+        "what is to be done by hand, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.option_arns\.",
+        ("tests/deploy/test_option_arns.py",),
+        "what the options of a deployment may name, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.regions\.",
         ("tests/deploy/test_regions.py",),
         "which resources a deployment may name, which no message meets",
