@@ -240,7 +240,7 @@ def _problems(needed: Deployment) -> Iterator[str]:
         "function": [function.name for function in needed.functions],
         "queue": [queue.name for queue in needed.queues],
         "table": [table.name for table in needed.tables if not table.name.startswith("arn:")],
-        "topic": [topic.name for topic in needed.topics if not topic.existing or topic.arn in made],
+        "topic": [topic.name for topic in needed.topics if topic.arn in made],
         "schedule group": [needed.scheduler_group] if needed.has_scheduler else [],
         "schedule": [schedule.name for schedule in needed.schedules],
     }
