@@ -73,6 +73,7 @@ OTHERWISE: Final[dict[Made, str]] = {
     ("page-cache-collect-parts", "dynamodb:DeleteItem", "page-sources"): _MODIFIED,
     # what is answered over HTTP is short: its copy is too long only for an item that is all but full
     ("approve-expense", "dynamodb:GetItem", "flowguard"): _MEASURED,
+    ("answer-ticket", "dynamodb:GetItem", "flowguard"): _MEASURED,
     # an answer that very many runs wait for is settled in parts, and its place is kept
     ("validate-cart-answers", "dynamodb:PutItem", "flowguard"): _PARTS,
     # no service is out while a sample is worked off
