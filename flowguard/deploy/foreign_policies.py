@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flowguard.deploy.arns import queue_arn, table_arn
+from flowguard.deploy.arns import POLICY_VERSION, queue_arn, table_arn
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import arn_of, partition_of
-from flowguard.deploy.template import POLICY_VERSION
 from flowguard.destinations import Queue
 
 Statement = Mapping[str, Any]

@@ -6,15 +6,19 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from flowguard.deploy.arns import Arn, queue_arn
-from flowguard.deploy.closed_queues import given_senders, is_closed, senders_elsewhere
+from flowguard.deploy.arns import POLICY_VERSION, S3, Arn, queue_arn
+from flowguard.deploy.closed_queues import accounts_of, given_senders, is_closed, senders_elsewhere
 from flowguard.deploy.key_uses import READS, SENDS, grouped, only_through
 from flowguard.deploy.needs import Deployment, Permission, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.template import OF_SCHEDULE, POLICY_VERSION, S3
+from flowguard.deploy.resource_policies import one_or_all, size_of
+from flowguard.deploy.template import OF_SCHEDULE
 
 Statement = Mapping[str, Any]
+
+LARGEST_KEY_POLICY: Final = 32_768
+"""Bytes of the policy of a key."""
 
 _OF_LOGS: Final = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 
@@ -46,7 +50,11 @@ def key_policies(needed: Deployment, options: DeployOptions) -> str:
     if imported := [str(options.imports[key]) for key in keys if key in options.imports]:
         problem = f"which key {', '.join(imported)} is, the deployment tells; here say the ARN, which has its region"
         raise CannotDeploy("the key policy", (problem,))
-    return json.dumps({key: key_policy(needed, key, options) for key in keys}, indent=2)
+    policies = {key: key_policy(needed, key, options) for key in keys}
+    sizes = {key: size_of(policy) for key, policy in policies.items()}
+    if large := tuple(_too_large(key, size) for key, size in sizes.items() if size > LARGEST_KEY_POLICY):
+        raise CannotDeploy("the key policy", large)
+    return json.dumps(policies, indent=2)
 
 
 def key_policy(needed: Deployment, key: str, options: DeployOptions) -> Statement:
@@ -64,6 +72,13 @@ def key_policy(needed: Deployment, key: str, options: DeployOptions) -> Statemen
         *_of_alarms(key, options),
     ]
     return {"Version": POLICY_VERSION, "Statement": statements}
+
+
+def _too_large(key: str, size: int) -> str:
+    return (
+        f"the statements for {key} take {size:,} bytes, and KMS takes a policy of {LARGEST_KEY_POLICY:,}; give some of "
+        "the queues a key of their own (kms_key), or let several senders assume one role"
+    )
 
 
 def keys_of(needed: Deployment, options: DeployOptions) -> Sequence[str]:
@@ -95,15 +110,12 @@ def _of_senders(needed: Deployment, key: str, options: DeployOptions, place: _Pl
     made = [queue for queue in needed.queues if queue.kms_key == key and queue.made]
     if queues := [queue_arn(needed, queue.name).filled(*place) for queue in made if _takes(queue, needed, options)]:
         yield _named("Senders", _account(place), SENDS, {**through_sqs, "ArnEquals": {OF_QUEUE: queues}})
-    elsewhere: dict[str, dict[str, list[str]]] = {}
-    for queue in made:
-        for account, roles in senders_elsewhere(queue, options).items():
-            elsewhere.setdefault(account, {})[queue_arn(needed, queue.name).filled(*place)] = [*roles]
-    for account, by_queue in elsewhere.items():
-        roles = list(dict.fromkeys(role for each in by_queue.values() for role in each))
-        condition = {**through_sqs, "ArnEquals": {"aws:PrincipalArn": roles, OF_QUEUE: [*by_queue]}}
-        whose = {"Effect": "Allow", "Principal": {"AWS": account}}
-        yield _named(f"SendersOf{account.split(':')[4]}", whose, SENDS, condition)
+    elsewhere = {queue.name: roles for queue in made if (roles := senders_elsewhere(queue, options))}
+    if roles := list(dict.fromkeys(role for each in elsewhere.values() for role in each)):
+        queues = [queue_arn(needed, name).filled(*place) for name in elsewhere]
+        condition = {**through_sqs, "ArnEquals": {"aws:PrincipalArn": roles, OF_QUEUE: queues}}
+        whose = {"Effect": "Allow", "Principal": {"AWS": one_or_all(accounts_of(roles))}}
+        yield _named("SendersElsewhere", whose, SENDS, condition)
 
 
 def _takes(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> bool:
