@@ -821,8 +821,8 @@ TESTED: Final = (
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
-        r"^deploy\.planned\.policies\.role_may_send",
-        ("tests/deploy/planned/test_queue_policy_checks.py",),
+        r"^deploy\.(open_queue_checks\.|planned\.policies\.role_may|planned\.statements\.named_roles)",
+        ("tests/deploy/planned/test_open_queues.py",),
         "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(

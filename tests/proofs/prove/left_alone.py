@@ -204,6 +204,7 @@ MODULES: Final = (
     "flowguard.deploy.key_policy",
     "flowguard.deploy.key_uses",
     "flowguard.deploy.nested_stacks",
+    "flowguard.deploy.open_queue_checks",
     "flowguard.deploy.other_readers",
     "flowguard.deploy.permissions",
     "flowguard.deploy.planned.account",
