@@ -22,6 +22,7 @@ _SUBSCRIBED: Final = "its subscription, and the queue of what it cannot deliver,
 _RULED: Final = "a rule, and the queue that it sends to, would have to be made in that region"
 _ENCRYPTS: Final = "a key encrypts in its own region alone"
 _SIGNED: Final = "Lambda takes a configuration of its own region alone"
+_ALARMED: Final = "an alarm notifies topics of its own region alone"
 _FIX: Final = "name one of the deployment's region"
 
 
@@ -116,10 +117,16 @@ def _arn(name: str) -> str:
 
 
 def _of_options(needed: Deployment, options: DeployOptions) -> Iterator[Regional]:
-    """Yield the keys and the configuration of signed code. The key of a bucket is of the bucket's region."""
+    """Yield the keys, the topic of the alarms and the configuration of signed code.
+
+    The key of a bucket is of the bucket's region.
+    """
     queues, tables = (each.kms_key for each in needed.queues), (each.kms_key for each in needed.tables)
     keys = (options.kms_key, *queues, *tables, *(each.kms_key for each in needed.topics))
     streams = (stream.kms_key for function in needed.functions for stream in function.streams)
     yield from (Regional(key, _ENCRYPTS) for key in (*keys, *streams) if key is not None)
+    if (topic := options.alarm_topic) is not None:
+        yield Regional(topic.arn, _ALARMED)
+        yield from [] if topic.kms_key is None else [Regional(topic.kms_key, _ENCRYPTS)]
     if options.code_signing is not None:
         yield Regional(options.code_signing, _SIGNED)
