@@ -122,7 +122,7 @@ def _alarmed(options: DeployOptions) -> Iterator[tuple[str, Statement]]:
         yield (
             topic,
             {
-                "Sid": "Alarms",
+                "Sid": "AlarmsAreSent",
                 "Effect": "Allow",
                 "Principal": {"Service": ALARMS},
                 "Action": ["sns:Publish"],

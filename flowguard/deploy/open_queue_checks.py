@@ -43,14 +43,14 @@ def _of_queue(needed: Deployment, queue: QueueNeed, options: DeployOptions, live
     strangers = [role for role in suspects if account_of(role) not in homes]
     yield from _let_in(queue, strangers if queue.made else [_ANYWHERE], documents, arn)
     if is_closed(queue, options) and named:
-        own = [role for role in suspects if role not in strangers]
-        yield from _excepted(needed, queue, own if queue.made else [], documents, arn)
+        of_account = [role for role in suspects if role not in strangers]
+        yield from _excepted(needed, queue, of_account if queue.made else [], documents, arn)
         given = [arn for role, arn in named.items() if role not in options.imports]
         yield from _refused(queue, given, homes, documents, arn)
 
 
 def _suspects(documents: list[Any], account: str) -> list[str]:
-    """Return everybody, the queue's own account and those whom the policies name, each as a role."""
+    """Return everybody, the account and all whom the policies name, each as a role."""
     roles = [role for document in documents for statement in statements_in(document) for role in named_roles(statement)]
     everyone = (_ANYWHERE, f"arn:aws:iam::{account}:{_NOBODY}")
     return list(dict.fromkeys((*everyone, *(role.replace(":root", f":{_NOBODY}") for role in roles))))
@@ -59,9 +59,9 @@ def _suspects(documents: list[Any], account: str) -> list[str]:
 def _functions(needed: Deployment, live: Account) -> Iterator[str]:
     """Yield the roles of the functions, and the one that they name for the scheduler."""
     for function in needed.functions:
-        there = live.function(function.name) or {}
-        yield str(there.get("Role", ""))
-        yield str(there.get("Environment", {}).get("Variables", {}).get("FLOWGUARD_SCHEDULER_ROLE", ""))
+        if (there := live.function(function.name)) is not None:
+            yield str(there.get("Role", ""))
+            yield str(there.get("Environment", {}).get("Variables", {}).get("FLOWGUARD_SCHEDULER_ROLE", ""))
 
 
 def _let_in(queue: QueueNeed, strangers: Sequence[str], documents: list[Any], arn: str) -> Iterator[LiveFinding]:
@@ -84,10 +84,9 @@ def _excepted(
     needed: Deployment, queue: QueueNeed, roles: Sequence[str], documents: list[Any], arn: str
 ) -> Iterator[LiveFinding]:
     """Yield what the statement that denies leaves out. Which role the scheduler has, only its schedules may tell."""
-    is_scheduled = queue in needed.schedule_targets() or queue.name in needed.undelivered_by_scheduler
     for role in roles:
         is_all = role.endswith(f":{_NOBODY}")
-        if denied_to(role, documents, _SEND, arn) is False and (is_all or not is_scheduled):
+        if denied_to(role, documents, _SEND, arn) is False and (is_all or not needed.has_scheduler):
             who = "roles" if is_all else role
             yield error(
                 "queue-open",

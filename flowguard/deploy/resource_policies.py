@@ -75,7 +75,7 @@ class ResourcePolicies:
         }
 
     def _feeding(self) -> Mapping[str, Mapping[str, list[Any]]]:
-        """Return the services that send to each queue, with the topics, rules and buckets that they do it for."""
+        """Return the services that send to each queue, each with its topics, rules or buckets."""
         feeding: dict[str, dict[str, list[Any]]] = {}
         for queue in self._needed.queues:
             for service, source, fifo in self._sources(queue):

@@ -50,7 +50,7 @@ def test_a_topic_of_another_account_lets_the_alarms_of_this_one_publish(partitio
     topic = f"arn:{partition}:sns:eu-west-1:210987654321:on-call"
     [statement] = policies(alarm_topic={"arn": topic})[topic]
     assert statement == {
-        "Sid": "Alarms",
+        "Sid": "AlarmsAreSent",
         "Effect": "Allow",
         "Principal": {"Service": "cloudwatch.amazonaws.com"},
         "Action": ["sns:Publish"],

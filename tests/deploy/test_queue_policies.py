@@ -383,6 +383,12 @@ def test_a_policy_that_may_be_larger_than_sqs_takes_is_refused(
         assert len(json.dumps(with_senders("terraform-json", roles, **given).document)) < LARGEST_QUEUE_POLICY
 
 
+def test_a_policy_as_large_as_sqs_takes_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_QUEUE_POLICY", size_with(of_one_account(40)))
+    monkeypatch.setattr("flowguard.deploy.resource_policies.MOST_PRINCIPALS", 2)
+    assert with_senders("cloudformation", of_one_account(40), **PLACE)
+
+
 @OF_ALL
 def test_topics_that_feed_a_queue_share_a_statement(form: str) -> None:
     for policy in policies(template("everything", form)):

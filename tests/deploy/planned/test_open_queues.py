@@ -54,12 +54,17 @@ def looked(
     attributes: Any = THE_QUEUE,
     function: Any = LIVE,
     readable: bool = True,
+    role: Role = Role.INBOX,
+    imports: tuple[str, ...] = (),
     **given: Any,
 ) -> list[tuple[str, str]]:
-    need = QueueNeed("q", Role.INBOX, **{"existing": False, "retention": 1, "senders": senders, **given})
+    need = QueueNeed("q", role, **{"existing": False, "retention": 1, "senders": senders, **given})
     documents = [{"Statement": [*statements]}] if readable else None
     answers: Any = Answers(documents, attributes, function)
-    found = check_open_queues(replace(needed, queues=(need,)), DeployOptions(operators=operators), answers)
+    options = DeployOptions(operators=operators)
+    imported: Any = dict.fromkeys(imports)
+    options._imports = imported
+    found = check_open_queues(replace(needed, queues=(need,)), options, answers)
     return [(each.rule, each.what) for each in found]
 
 
@@ -112,6 +117,8 @@ def test_an_account_or_role_of_another_account_that_no_option_names_is_found(pri
     assert looked(allows(principal)) == opened(who)
     assert looked(allows(principal), needed=replace(NEEDED, account="999999999999")) == [], "it is the deployment's"
     assert looked(allows(principal), denies()) == opened(who, "sqs:ReceiveMessage"), "none may send"
+    other = "arn:aws:iam::888888888888:role/y"
+    assert looked(allows(principal), allows(other)) == [*opened(who), *opened(other)]
 
 
 def test_a_stranger_beside_a_named_role_in_the_condition_is_found() -> None:
@@ -154,6 +161,7 @@ def test_a_closed_queue_that_keeps_nobody_out_is_found() -> None:
     people = {"StringEquals": {"c:d": "x"}}
     assert looked({**denies(), "Condition": people}, senders=(OWN_API,)) == [], "it may keep them out"
     assert looked() == [], "nobody closes it"
+    assert looked(operators=(OWN_API,)) == looked(role=Role.ANSWERS) == [], "the options name nobody for it"
     assert looked(hops_only=True, operators=(OWN_API,)) == [OPENED]
 
 
@@ -161,6 +169,7 @@ def test_a_closed_queue_that_keeps_nobody_out_is_found() -> None:
 def test_a_stranger_among_those_whom_the_deny_leaves_out_is_found(operator: str) -> None:
     strange = [("queue-open", f"its policy does not keep out {HERE}x, which the options do not name")]
     assert looked(denies(OWN_API, f"{HERE}x", operator=operator), senders=(OWN_API,)) == strange
+    assert len(looked(denies(OWN_API, f"{HERE}x", f"{HERE}y", operator=operator), senders=(OWN_API,))) == 2
     assert looked(denies(OWN_API, FUNCTION, SCHEDULER, operator=operator), senders=(OWN_API,)) == []
     assert looked(denies(OWN_API, f"{HERE}*", operator=operator), senders=(OWN_API,)) == [OPENED]
 
@@ -172,7 +181,7 @@ def test_a_function_that_is_not_there_has_no_role() -> None:
 
 
 def test_where_the_scheduler_sends_one_of_the_roles_may_be_its_own() -> None:
-    needed = replace(NEEDED, undelivered_schedules="q")
+    needed = replace(NEEDED, long_delays=True)
     assert looked(denies(OWN_API, f"{HERE}x"), senders=(OWN_API,), needed=needed) == []
     assert looked(senders=(OWN_API,), needed=needed) == [OPENED]
 
@@ -181,6 +190,10 @@ def test_a_named_role_that_the_deny_does_not_leave_out_is_refused() -> None:
     assert looked(denies(OWN_API), senders=(OWN_API, "by-name")) == refuses(f"{HERE}by-name")
     assert looked(denies(f"{HERE}by-name"), senders=("by-name",)) == []
     assert looked(denies(OWN_API), senders=(OWN_API,), operators=(f"{HERE}on-call",)) == refuses(f"{HERE}on-call")
+
+
+def test_which_role_an_import_is_the_deployment_tells() -> None:
+    assert looked(denies(FUNCTION), senders=(OWN_API,), imports=(OWN_API,)) == []
 
 
 def test_a_named_role_of_another_account_has_to_be_allowed_it_too() -> None:

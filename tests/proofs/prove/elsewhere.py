@@ -814,6 +814,7 @@ TESTED: Final = (
         r"^deploy\.(template|resource_policies)\.",
         (
             "tests/deploy/test_queue_policies.py",
+            "tests/deploy/test_buckets.py",
             "tests/deploy/test_templates.py",
             "tests/deploy/test_resources.py",
             "tests/deploy/test_formats_agree.py",
