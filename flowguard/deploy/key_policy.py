@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from flowguard.deploy.arns import POLICY_VERSION, S3, Arn, queue_arn
 from flowguard.deploy.closed_queues import accounts_of, given_senders, is_closed, senders_elsewhere
+from flowguard.deploy.codec_uses import FLOW, OF_ENVIRONMENT
 from flowguard.deploy.key_uses import READS, SENDS, grouped, only_through
 from flowguard.deploy.needs import Deployment, Permission, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
@@ -70,6 +71,7 @@ def key_policy(needed: Deployment, key: str, options: DeployOptions) -> Statemen
         *_of_who_deploys(needed, key, place),
         *_of_services(needed, key, place),
         *_of_alarms(key, options),
+        *_of_codecs(needed, key, place),
     ]
     return {"Version": POLICY_VERSION, "Statement": statements}
 
@@ -84,7 +86,8 @@ def _too_large(key: str, size: int) -> str:
 def keys_of(needed: Deployment, options: DeployOptions) -> Sequence[str]:
     """Return the keys that a deployment uses."""
     alarms = options.alarm_topic.kms_key if options.alarm_topic is not None else None
-    return sorted({permission.name for permission in _on_keys(needed)} | ({alarms} if alarms is not None else set()))
+    codecs = {each.name for each in _on_keys(needed, Target.CODEC_KEY) if ":key/" in each.name}
+    return sorted({each.name for each in _on_keys(needed)} | codecs | ({alarms} if alarms is not None else set()))
 
 
 _Place = tuple[str, str, str]
@@ -181,10 +184,21 @@ def _of_topics(needed: Deployment, key: str) -> Iterator[Statement]:
         yield _named("NoticesToTopics", _service(S3), SENDS, condition)
 
 
-def _on_keys(needed: Deployment) -> Iterator[Permission]:
-    """Yield the permissions of all functions on keys."""
+def _of_codecs(needed: Deployment, key: str, place: _Place) -> Iterator[Statement]:
+    """Yield what roles may do with the key of a codec, for their flows alone."""
+    uses: dict[tuple[str, ...], set[str]] = {}
+    for permission in _on_keys(needed, Target.CODEC_KEY):
+        if permission.name in (key, key.rpartition("/")[2]):
+            uses.setdefault(permission.via, set()).update(permission.actions)
+    for number, (flows, actions) in enumerate(sorted(uses.items())):
+        context = {FLOW: [*flows], OF_ENVIRONMENT: needed.at_aws.rule}
+        yield _named(f"Codecs{number or ''}", _account(place), sorted(actions), {"StringEquals": context})
+
+
+def _on_keys(needed: Deployment, on: Target = Target.KEY) -> Iterator[Permission]:
+    """Yield the permissions of all functions on keys of a kind."""
     for function in needed.functions:
-        yield from (permission for permission in function.permissions if permission.on is Target.KEY)
+        yield from (permission for permission in function.permissions if permission.on is on)
 
 
 def _service(name: str) -> dict[str, Any]:
