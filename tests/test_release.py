@@ -100,7 +100,8 @@ def test_each_page_of_an_extra_names_what_it_needs() -> None:
 def test_the_quick_tests_pass_on_each_other_python(version: str, tmp_path: Path) -> None:
     other = with_installed(version, tmp_path / "venv", "--editable", f"{ROOT}[dev]", "pip")
     spread = ("--numprocesses=auto", "--dist=worksteal", "-p", "no:cacheprovider")
-    said(other, "-m", "pytest", "--quiet", *spread, "-m", "not slow and not proof and not long", PYTHONDONTWRITEBYTECODE="1")
+    quick = ("-m", "not slow and not proof and not long")
+    said(other, "-m", "pytest", "--quiet", *spread, *quick, PYTHONDONTWRITEBYTECODE="1")
 
 
 def test_a_bill_of_materials_has_each_wheel_of_a_zip_with_its_hash(teahouse: Path, shelf: Path, tmp_path: Path) -> None:

@@ -187,4 +187,29 @@ ALARM_FACTS: Final = (
             "dynamodb-local", moto="counts half a unit for each read", ministack="counts one unit for 4,097 bytes"
         ),
     ),
+    Fact(
+        name="alarm-topic-region",
+        sentence="An alarm notifies a topic of its own region alone: another is refused as `Invalid region`.",
+        source=Document(
+            "fix: create SNS topics for alarms in us-west-2",
+            "https://github.com/cds-snc/notification-terraform/pull/128",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/regions.py:in_one_region",),
+        engines=NOWHERE,
+        by_hand="`aws cloudwatch put-metric-alarm` with such a topic shows the refusal.",
+    ),
+    Fact(
+        name="alarm-topic-policy",
+        sentence="An alarm publishes as `cloudwatch.amazonaws.com` where the topic's policy lets it, which may ask for "
+        "the alarm by `aws:SourceArn`.",
+        source=Document(
+            "Why didn't I receive an SNS notification for my CloudWatch alarm trigger?",
+            "https://repost.aws/knowledge-center/cloudwatch-receive-sns-for-alarm-trigger",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/foreign_policies.py:policies_of_others",),
+        engines=NOWHERE,
+        by_hand="It needs two accounts.",
+    ),
 )

@@ -128,6 +128,15 @@ DEPLOYMENT_FACTS: Final = (
         by_hand="The refusal shows at deployment. It needs two accounts.",
     ),
     Fact(
+        name="iam-role-name",
+        sentence="The name of a role has at most 64 characters.",
+        source=_QUOTAS,
+        relied_on_by=("deploy/resource_policies.py:_LONGEST_ROLE",),
+        limit=64,
+        engines=NOWHERE,
+        by_hand="`aws iam create-role` with a longer one shows the refusal.",
+    ),
+    Fact(
         name="iam-denied-codes",
         sentence="A denial is 400 or 403 by service, and its code `AccessDenied`, `AccessDeniedException` or, at SNS, "
         "`AuthorizationError`.",
@@ -181,7 +190,7 @@ DEPLOYMENT_FACTS: Final = (
         "a policy can deny the others alone.",
         source=_SERVICES,
         read="2026-11",
-        relied_on_by=("deploy/template.py:_but", "docs/explain/trust.md"),
+        relied_on_by=("deploy/resource_policies.py:_but", "docs/explain/trust.md"),
         engines=NOWHERE,
         by_hand="A queue that a topic feeds, and that is denied to others, shows it.",
     ),
@@ -286,7 +295,7 @@ DEPLOYMENT_FACTS: Final = (
             "Using dead-letter queues in Amazon SQS",
             "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html",
         ),
-        relied_on_by=("deploy/template.py:_but", "docs/explain/trust.md"),
+        relied_on_by=("deploy/resource_policies.py:_but", "docs/explain/trust.md"),
         engines=NOWHERE,
         by_hand="The page does not say it. A queue of dead letters of a template, and a record that is received too "
         "often, show it.",

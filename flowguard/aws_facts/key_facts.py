@@ -372,4 +372,16 @@ KEY_FACTS: Final = (
         engines=NOWHERE,
         by_hand="It takes two accounts.",
     ),
+    Fact(
+        name="kms-policy-size",
+        sentence="The policy of a key has at most 32 KB.",
+        source=Document(
+            "Resource quotas", "https://docs.aws.amazon.com/kms/latest/developerguide/resource-limits.html"
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/key_policy.py:LARGEST_KEY_POLICY",),
+        limit=32_768,
+        engines=NOWHERE,
+        by_hand="`aws kms put-key-policy` with a longer one shows the refusal.",
+    ),
 )

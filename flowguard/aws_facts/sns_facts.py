@@ -159,4 +159,17 @@ SNS_FACTS: Final = (
         engines=like("deliveries"),
         by_hand="The form is the same in every log of such a function.",
     ),
+    Fact(
+        name="sns-policy-size",
+        sentence="The policy of a topic has at most 30 KB, here taken for 30,000 bytes, and 100 statements.",
+        source=Document(
+            "Amazon SNS API permissions: Actions and resources reference",
+            "https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-language-api-permissions-reference.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/resource_policies.py:LARGEST_TOPIC_POLICY",),
+        limit=30_000,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
 )

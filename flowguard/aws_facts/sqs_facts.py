@@ -34,6 +34,7 @@ _REDRIVE: Final = Document(
 _METRICS: Final = Document(
     "Available CloudWatch metrics for Amazon SQS", f"{_GUIDE}/sqs-available-cloudwatch-metrics.html"
 )
+_POLICIES: Final = Document("Amazon SQS policy quotas", f"{_GUIDE}/quotas-policies.html")
 _FAIR: Final = Document("Amazon SQS fair queues", f"{_GUIDE}/sqs-fair-queues.html")
 _NOISY: Final = Document("How Amazon SQS fair queues work", f"{_GUIDE}/sqs-fair-queues-detailed.html")
 
@@ -598,5 +599,34 @@ SQS_FACTS: Final = (
         relied_on_by=("aws/sender.py:_traced",),
         words=("MessageSystemAttributes",),
         engines=like("memory", "moto", "elasticmq", "ministack"),
+    ),
+    Fact(
+        name="sqs-policy-size",
+        sentence="The policy of a queue has at most 8,192 bytes.",
+        source=_POLICIES,
+        read="2026-11",
+        relied_on_by=("deploy/resource_policies.py:LARGEST_QUEUE_POLICY",),
+        limit=8_192,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="sqs-policy-principals",
+        sentence="The policy of a queue names at most 50 principals.",
+        source=_POLICIES,
+        read="2026-11",
+        relied_on_by=("deploy/resource_policies.py:MOST_PRINCIPALS",),
+        limit=50,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="sqs-policy-statements",
+        sentence="The policy of a queue has at most 20 statements and 10 conditions, and a statement 7 actions.",
+        source=_POLICIES,
+        read="2026-11",
+        relied_on_by=("deploy/resource_policies.py:ResourcePolicies.of_queues",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
     ),
 )

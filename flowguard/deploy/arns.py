@@ -49,6 +49,12 @@ class Arn(NamedTuple):
         )
 
 
+POLICY_VERSION: Final = "2012-10-17"
+"""The version of IAM's policy language."""
+
+S3: Final = "s3.amazonaws.com"
+"""S3, as a principal."""
+
 SCHEDULER: Final = "scheduler.amazonaws.com"
 """EventBridge Scheduler, as a principal."""
 

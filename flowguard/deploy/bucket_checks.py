@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flowguard.deploy.account import Account, known
+from flowguard.deploy.arns import S3
 from flowguard.deploy.finding import LiveFinding, error
 from flowguard.deploy.needs import Deployment, QueueNeed, TopicNeed
 from flowguard.deploy.planned.policies import lets_service
-from flowguard.deploy.template import S3
 
 
 def check_buckets(needed: Deployment, live: Account) -> Iterator[LiveFinding]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from flowguard.deploy.needs import QueueNeed, Role
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.queue_arns import account_of
 
 SENDING: Final = ("sqs:GetQueueUrl", "sqs:SendMessage")
 """What a role of another account does with a queue, which it knows by its ARN."""
@@ -32,18 +33,21 @@ def given_senders(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
     return list(dict.fromkeys((*queue.senders, *operators_of(queue, options))))
 
 
-def senders_elsewhere(queue: QueueNeed, options: DeployOptions) -> Mapping[str, Sequence[str]]:
-    """Return the named roles of other accounts, by the ARN that stands for their account.
+def senders_elsewhere(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
+    """Return the named roles of other accounts.
 
     Where the options do not name the deployment's account, each role with an ARN may be of another one, and is returned
     for closed queues alone. A statement for an account gives a role no more than its own policies do.
     """
-    roles: dict[str, list[str]] = {}
     if options.account is None and not is_closed(queue, options):
-        return roles
-    for role in given_senders(queue, options):
-        if role.startswith("arn:") and role not in options.imports:
-            _, partition, _, _, account, *_ = role.split(":")
-            if account != options.account:
-                roles.setdefault(f"arn:{partition}:iam::{account}:root", []).append(role)
-    return roles
+        return ()
+    named = [role for role in given_senders(queue, options) if role not in options.imports]
+    return [role for role in named if account_of(role) not in (None, options.account)]
+
+
+def accounts_of(roles: Sequence[str]) -> Sequence[str]:
+    """Return the principals that stand for the accounts of roles, each once.
+
+    A principal that is a role would be refused as long as that role is not there.
+    """
+    return list(dict.fromkeys(role.partition(":role/")[0] + ":root" for role in roles))

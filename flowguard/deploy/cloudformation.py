@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
-from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
+from flowguard.deploy.arns import POLICY_VERSION, SCHEDULER, Arn, rule_name
 from flowguard.deploy.exports import exported
 from flowguard.deploy.imports import importing
 from flowguard.deploy.kafka_mapping import kafka_event, kafka_properties
@@ -27,7 +27,6 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.template import (
     ABOUT_SCHEDULER,
     LOOPS,
-    POLICY_VERSION,
     SYSTEM_LOG_LEVEL,
     VIEW,
     Json,

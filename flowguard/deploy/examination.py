@@ -12,6 +12,7 @@ from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.function_checks import check_functions
 from flowguard.deploy.key_checks import check_keys
 from flowguard.deploy.needs import Deployment
+from flowguard.deploy.open_queue_checks import check_open_queues
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_checks import check_left_over, check_queues
 from flowguard.deploy.regions import check_regions
@@ -31,6 +32,7 @@ def examine(
     yield from check_accounts(needed, live)
     yield from check_tables(needed, live)
     yield from check_queues(needed, live)
+    yield from check_open_queues(needed, options, live)
     yield from check_left_over(needed, live)
     yield from check_buckets(needed, live)
     yield from check_events(needed, live)

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flowguard.deploy.arns import queue_arn, table_arn
+from flowguard.deploy.arns import POLICY_VERSION, queue_arn, table_arn
+from flowguard.deploy.key_policy import ALARMS
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import arn_of, partition_of
-from flowguard.deploy.template import POLICY_VERSION
 from flowguard.destinations import Queue
 
 Statement = Mapping[str, Any]
@@ -27,7 +27,8 @@ def policies_of_others(needed: Deployment, options: DeployOptions) -> str:
         raise CannotDeploy("the policies of others", ('say account = "…" in the options: it is deployed to that',))
     partition = "aws" if options.region is None else partition_of(options.region)
     by_arn: dict[str, list[Statement]] = {}
-    for arn, statement in (*_used(needed, options.account, partition), *_subscribed(needed, options.account)):
+    of_functions, of_topics = _used(needed, options.account, partition), _subscribed(needed, options.account)
+    for arn, statement in (*of_functions, *of_topics, *_alarmed(options)):
         if _is_of_another(arn, options):
             by_arn.setdefault(arn, []).append(statement)
     policies = {
@@ -110,3 +111,22 @@ def _subscribed(needed: Deployment, account: str) -> Iterator[tuple[str, Stateme
             bounded = {"StringEquals": {"sns:Protocol": "sqs", "sns:Endpoint": endpoints}}
             subscribing = _allowing("Subscriptions", account, ["sns:Subscribe"], topic.arn)
             yield topic.arn, {**subscribing, "Condition": bounded}
+
+
+def _alarmed(options: DeployOptions) -> Iterator[tuple[str, Statement]]:
+    """Yield what lets the alarms of the account publish to their topic."""
+    if options.alarm_topic is not None:
+        topic = options.alarm_topic.arn
+        _, partition, _, region, *_ = topic.split(":")
+        alarms = f"arn:{partition}:cloudwatch:{region}:{options.account}:alarm:*"
+        yield (
+            topic,
+            {
+                "Sid": "AlarmsAreSent",
+                "Effect": "Allow",
+                "Principal": {"Service": ALARMS},
+                "Action": ["sns:Publish"],
+                "Resource": topic,
+                "Condition": {"ArnLike": {"aws:SourceArn": alarms}},
+            },
+        )

@@ -6,16 +6,21 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from flowguard.deploy.arns import Arn, queue_arn
-from flowguard.deploy.closed_queues import given_senders, is_closed, senders_elsewhere
+from flowguard.deploy.arns import POLICY_VERSION, S3, Arn, queue_arn
+from flowguard.deploy.closed_queues import accounts_of, given_senders, is_closed, senders_elsewhere
+from flowguard.deploy.codec_uses import FLOW, OF_ENVIRONMENT
 from flowguard.deploy.key_uses import READS, SENDS, grouped, only_through
 from flowguard.deploy.needs import Deployment, Permission, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import domain_of
-from flowguard.deploy.template import OF_SCHEDULE, POLICY_VERSION, S3
+from flowguard.deploy.resource_policies import one_or_all, size_of
+from flowguard.deploy.template import OF_SCHEDULE
 
 Statement = Mapping[str, Any]
+
+LARGEST_KEY_POLICY: Final = 32_768
+"""Bytes of the policy of a key."""
 
 _OF_LOGS: Final = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 
@@ -47,7 +52,11 @@ def key_policies(needed: Deployment, options: DeployOptions) -> str:
     if imported := [str(options.imports[key]) for key in keys if key in options.imports]:
         problem = f"which key {', '.join(imported)} is, the deployment tells; here say the ARN, which has its region"
         raise CannotDeploy("the key policy", (problem,))
-    return json.dumps({key: key_policy(needed, key, options) for key in keys}, indent=2)
+    policies = {key: key_policy(needed, key, options) for key in keys}
+    sizes = {key: size_of(policy) for key, policy in policies.items()}
+    if large := tuple(_too_large(key, size) for key, size in sizes.items() if size > LARGEST_KEY_POLICY):
+        raise CannotDeploy("the key policy", large)
+    return json.dumps(policies, indent=2)
 
 
 def key_policy(needed: Deployment, key: str, options: DeployOptions) -> Statement:
@@ -63,14 +72,23 @@ def key_policy(needed: Deployment, key: str, options: DeployOptions) -> Statemen
         *_of_who_deploys(needed, key, place),
         *_of_services(needed, key, place),
         *_of_alarms(key, options),
+        *_of_codecs(needed, key, place),
     ]
     return {"Version": POLICY_VERSION, "Statement": statements}
+
+
+def _too_large(key: str, size: int) -> str:
+    return (
+        f"the statements for {key} take {size:,} bytes, and KMS takes a policy of {LARGEST_KEY_POLICY:,}; give some of "
+        "the queues a key of their own (kms_key), or let several senders assume one role"
+    )
 
 
 def keys_of(needed: Deployment, options: DeployOptions) -> Sequence[str]:
     """Return the keys that a deployment uses."""
     alarms = options.alarm_topic.kms_key if options.alarm_topic is not None else None
-    return sorted({permission.name for permission in _on_keys(needed)} | ({alarms} if alarms is not None else set()))
+    codecs = {each.name for each in _on_keys(needed, Target.CODEC_KEY) if ":key/" in each.name}
+    return sorted({each.name for each in _on_keys(needed)} | codecs | ({alarms} if alarms is not None else set()))
 
 
 _Place = tuple[str, str, str]
@@ -96,15 +114,12 @@ def _of_senders(needed: Deployment, key: str, options: DeployOptions, place: _Pl
     made = [queue for queue in needed.queues if queue.kms_key == key and queue.made]
     if queues := [queue_arn(needed, queue.name).filled(*place) for queue in made if _takes(queue, needed, options)]:
         yield _named("Senders", _account(place), SENDS, {**through_sqs, "ArnEquals": {OF_QUEUE: queues}})
-    elsewhere: dict[str, dict[str, list[str]]] = {}
-    for queue in made:
-        for account, roles in senders_elsewhere(queue, options).items():
-            elsewhere.setdefault(account, {})[queue_arn(needed, queue.name).filled(*place)] = [*roles]
-    for account, by_queue in elsewhere.items():
-        roles = list(dict.fromkeys(role for each in by_queue.values() for role in each))
-        condition = {**through_sqs, "ArnEquals": {"aws:PrincipalArn": roles, OF_QUEUE: [*by_queue]}}
-        whose = {"Effect": "Allow", "Principal": {"AWS": account}}
-        yield _named(f"SendersOf{account.split(':')[4]}", whose, SENDS, condition)
+    elsewhere = {queue.name: roles for queue in made if (roles := senders_elsewhere(queue, options))}
+    if roles := list(dict.fromkeys(role for each in elsewhere.values() for role in each)):
+        queues = [queue_arn(needed, name).filled(*place) for name in elsewhere]
+        condition = {**through_sqs, "ArnEquals": {"aws:PrincipalArn": roles, OF_QUEUE: queues}}
+        whose = {"Effect": "Allow", "Principal": {"AWS": one_or_all(accounts_of(roles))}}
+        yield _named("SendersElsewhere", whose, SENDS, condition)
 
 
 def _takes(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> bool:
@@ -170,10 +185,21 @@ def _of_topics(needed: Deployment, key: str) -> Iterator[Statement]:
         yield _named("NoticesToTopics", _service(S3), SENDS, condition)
 
 
-def _on_keys(needed: Deployment) -> Iterator[Permission]:
-    """Yield the permissions of all functions on keys."""
+def _of_codecs(needed: Deployment, key: str, place: _Place) -> Iterator[Statement]:
+    """Yield what roles may do with the key of a codec, for their flows alone."""
+    uses: dict[tuple[str, ...], set[str]] = {}
+    for permission in _on_keys(needed, Target.CODEC_KEY):
+        if permission.name in (key, key.rpartition("/")[2]):
+            uses.setdefault(permission.via, set()).update(permission.actions)
+    for number, (flows, actions) in enumerate(sorted(uses.items())):
+        context = {FLOW: [*flows], OF_ENVIRONMENT: needed.at_aws.rule}
+        yield _named(f"Codecs{number or ''}", _account(place), sorted(actions), {"StringEquals": context})
+
+
+def _on_keys(needed: Deployment, on: Target = Target.KEY) -> Iterator[Permission]:
+    """Yield the permissions of all functions on keys of a kind."""
     for function in needed.functions:
-        yield from (permission for permission in function.permissions if permission.on is Target.KEY)
+        yield from (permission for permission in function.permissions if permission.on is on)
 
 
 def _service(name: str) -> dict[str, Any]:

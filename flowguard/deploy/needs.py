@@ -350,6 +350,10 @@ class Deployment:
         """Return the queue of that name."""
         return next(queue for queue in self.queues if queue.name == name)
 
+    def topic(self, arn: str) -> TopicNeed:
+        """Return the topic of that ARN."""
+        return next(topic for topic in self.topics if topic.arn == arn)
+
     def function(self, name: str) -> FunctionNeed:
         """Return the function of that name."""
         return next(function for function in self.functions if function.name == name)

@@ -9,9 +9,8 @@ from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed
 from flowguard.deploy.permissions import RECEIVES
-from flowguard.deploy.planned.policies import denied_to, role_may_send, service_may_send
+from flowguard.deploy.planned.policies import denied_to, service_may_send
 from flowguard.deploy.planned.values import UNKNOWN
-from flowguard.deploy.queue_arns import account_of
 
 _SENDS: Final = ("sqs:SendMessage",)
 
@@ -33,21 +32,6 @@ def check_queue_policy(
         ("events.amazonaws.com", _rules(queue, arn, live)),
     ):
         yield from known(_kept_out(queue, service, sources, documents, arn))
-    for role in queue.senders:
-        if account_of(role) not in (None, needed.account, account_of(arn)):
-            yield from _not_let_in(queue, role, documents, arn)
-
-
-def _not_let_in(queue: QueueNeed, role: str, documents: list[Any], arn: str) -> Iterator[LiveFinding]:
-    """Yield that a role of another account may not send: without a policy of the queue none of its own lets it."""
-    if role_may_send(role, documents, arn) is False:
-        yield error(
-            "queue-closed",
-            queue.name,
-            f"its policy does not let {role} send there, of another account",
-            "what that role sends is refused, whatever its own policies allow",
-            "allow sqs:SendMessage to its account, with ArnEquals of aws:PrincipalArn",
-        )
 
 
 def _topics(queue: QueueNeed, arn: str, live: Account) -> Iterator[Any]:

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from flowguard.aws.indexed_runs import INDEX_KEY
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
-from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, role_arn, rule_arn, statements_of, stream_arn
-from flowguard.deploy.closed_queues import SENDING, given_senders, is_closed, senders_elsewhere
+from flowguard.deploy.arns import POLICY_VERSION, SCHEDULER_ROLE, Arn, queue_arn, role_arn, statements_of, stream_arn
 from flowguard.deploy.key_uses import READS, SENDS, only_through
 from flowguard.deploy.logical_ids import LogicalIds
 from flowguard.deploy.needs import (
@@ -17,19 +16,16 @@ from flowguard.deploy.needs import (
     Deployment,
     FunctionNeed,
     QueueNeed,
-    Role,
     ScheduleNeed,
     StreamNeed,
     TableNeed,
     TopicNeed,
 )
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.resource_policies import ResourcePolicies, check_sizes
 from flowguard.destinations import Bus
 
 Json = dict[str, Any]
-
-POLICY_VERSION: Final = "2012-10-17"
-"""The version of IAM's policy language."""
 
 TAG: Final = "flowguard"
 """The key of the tag that names the flow of a resource, or the rule of ``@once``.
@@ -42,9 +38,6 @@ VIEW: Final = "NEW_AND_OLD_IMAGES"
 
 SYSTEM_LOG_LEVEL: Final = "INFO"
 """Of Lambda's own lines, which have how long each invocation took."""
-
-S3: Final = "s3.amazonaws.com"
-"""S3, as a principal."""
 
 ABOUT_SCHEDULER: Final = "The ARN of the role with which EventBridge Scheduler sends messages."
 
@@ -65,10 +58,12 @@ class Template(ABC):
         self.needed = needed
         self.options = options
         self.ids = LogicalIds()
-        self._policies: set[str] = set()
+        self._policies = ResourcePolicies(needed, options, self)
+        self._with_policy: set[str] = set()
 
     def add_resources(self) -> None:
-        """Add everything that is needed and not there yet."""
+        """Add everything that is needed and not there yet. Raises :class:`CannotDeploy` for policies too large."""
+        check_sizes(self.needed, self.options)
         self._add_tables_queues_and_topics()
         if self.needed.signing_secret is not None:
             self.add_secret(self.needed.signing_secret)
@@ -99,7 +94,7 @@ class Template(ABC):
             if not topic.existing:
                 self.add_topic(topic)
             if not topic.existing and topic.buckets:
-                self.add_topic_policy(topic, self._bucket_policy(topic))
+                self.add_topic_policy(topic, self._policies.of_topic(topic))
 
     @abstractmethod
     def add_table(self, table: TableNeed) -> None: ...
@@ -109,26 +104,6 @@ class Template(ABC):
 
     @abstractmethod
     def add_topic(self, topic: TopicNeed) -> None: ...
-
-    def _bucket_policy(self, topic: TopicNeed) -> Json:
-        """Return the policy by which buckets publish to a topic, as long as they are of this account.
-
-        It is one statement for all of them. Several would need a ``Sid`` each.
-        """
-        buckets = [self._bucket(bucket) for bucket in topic.buckets]
-        statement = {
-            "Effect": "Allow",
-            "Principal": {"Service": S3},
-            "Action": "sns:Publish",
-            "Resource": self.topic_arn(topic),
-            "Condition": {"ArnEquals": {"aws:SourceArn": buckets if len(buckets) > 1 else buckets[0]}}
-            | self._owned(S3),
-        }
-        return {"Version": POLICY_VERSION, "Statement": [statement]}
-
-    def _bucket(self, name: str) -> Any:
-        """Return the ARN of a bucket."""
-        return self.arn(Arn("s3", name, region=False, account=False))
 
     @abstractmethod
     def add_topic_policy(self, topic: TopicNeed, policy: Json) -> None: ...
@@ -140,99 +115,24 @@ class Template(ABC):
 
     def _add_senders(self) -> None:
         """Let topics, rules and buckets feed the queues. Each queue's policy lets them send there before they do."""
-        allowed: dict[str, list[tuple[str, Any]]] = {}
-        for queue in self.needed.queues:
-            for service, source, fifo in self._senders(queue):
-                kept_in = () if fifo is None else (self.needed.undelivered(queue, fifo=fifo).name,)
-                for name in dict.fromkeys((queue.name, *kept_in)):
-                    allowed.setdefault(name, []).append((service, source))
-        for queue in self.needed.queues:
-            if is_closed(queue, self.options) or senders_elsewhere(queue, self.options):
-                allowed.setdefault(queue.name, [])
-        self._policies = {name for name in allowed if self.needed.queue(name).made}
-        for name in sorted(self._policies):
-            self._allow_senders(self.needed.queue(name), allowed[name])
+        for queue, policy in self._policies.of_queues():
+            self._with_policy.add(queue.name)
+            self.add_queue_policy(queue, policy)
         for queue in self.needed.queues:
             for arn in queue.topics:
-                undelivered = self.needed.undelivered(queue, fifo=self._topic(arn).fifo)
-                self.add_subscription(queue, self._topic(arn), undelivered)
+                topic = self.needed.topic(arn)
+                self.add_subscription(queue, topic, self.needed.undelivered(queue, fifo=topic.fifo))
             for bus in queue.rules:
                 self.add_rule(queue, bus, self.needed.undelivered(queue, fifo=False))
-
-    def _only_senders(self, queue: QueueNeed, sources: Sequence[tuple[str, Any]]) -> Json:
-        """Return the statement that denies a queue to all roles but those that have to send there."""
-        return {
-            "Effect": "Deny",
-            "Principal": "*",
-            "Action": "sqs:SendMessage",
-            "Resource": self.queue_arn(queue.name),
-            **_but(self._allowed_roles(queue), moved=bool(sources) or queue.role in (Role.KILLED, Role.DEAD_LETTERS)),
-        }
-
-    def _allowed_roles(self, queue: QueueNeed) -> list[Any]:
-        """Return the roles that a queue takes messages of."""
-        roles = [self._role_arn(function) for function in self.needed.senders(queue.name)]
-        if queue in self.needed.schedule_targets() or queue.name in self.needed.undelivered_by_scheduler:
-            roles.append(self.scheduler_role_arn())
-        return [*roles, *map(self.arn, dict.fromkeys(map(role_arn, given_senders(queue, self.options))))]
-
-    def _role_arn(self, function: FunctionNeed) -> Any:
-        return self.function_role_reference(function) if function.role is None else self.arn(role_arn(function.role))
 
     @abstractmethod
     def function_role_reference(self, function: FunctionNeed) -> Any:
         """Return the reference to the ARN of the role that the template makes for a function."""
         ...
 
-    def _senders(self, queue: QueueNeed) -> Iterator[tuple[str, Any, bool | None]]:
-        """Yield the service and ARN of what feeds a queue, and the kind of the queue of what it cannot deliver.
-
-        Of a bucket that is None: S3 keeps nothing.
-        """
-        for arn in queue.topics:
-            topic = self._topic(arn)
-            yield "sns.amazonaws.com", self.topic_arn(topic), topic.fifo
-        for bus in queue.rules:
-            yield "events.amazonaws.com", self.arn(rule_arn(queue.name, bus)), False
-        for bucket in queue.buckets:
-            yield S3, self._bucket(bucket), None
-
-    def _topic(self, arn: str) -> TopicNeed:
-        return next(topic for topic in self.needed.topics if topic.arn == arn)
-
-    def _allow_senders(self, queue: QueueNeed, sources: Sequence[tuple[str, Any]]) -> None:
-        statements: list[Json] = [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": service},
-                "Action": "sqs:SendMessage",
-                "Resource": self.queue_arn(queue.name),
-                "Condition": {"ArnEquals": {"aws:SourceArn": source}} | self._owned(service),
-            }
-            for service, source in sources
-        ]
-        statements += [self._roles_elsewhere(queue, *given) for given in senders_elsewhere(queue, self.options).items()]
-        if is_closed(queue, self.options):
-            statements.append(self._only_senders(queue, sources))
-        self.add_queue_policy(queue, {"Version": POLICY_VERSION, "Statement": statements})
-
-    def _roles_elsewhere(self, queue: QueueNeed, account: str, roles: Sequence[str]) -> Json:
-        """Return the statement that lets roles of another account send. Policies there have to allow it to them too."""
-        return {
-            "Effect": "Allow",
-            "Principal": {"AWS": account},
-            "Action": [*SENDING],
-            "Resource": self.queue_arn(queue.name),
-            "Condition": {"ArnEquals": {"aws:PrincipalArn": [*map(self.text, roles)]}},
-        }
-
-    def _owned(self, service: str) -> Json:
-        """Return the condition that a bucket is still of this account: its ARN names none."""
-        return {"StringEquals": {"aws:SourceAccount": self.account_reference()}} if service == S3 else {}
-
     def policies_of(self, *queues: QueueNeed) -> list[str]:
         """Return the names of the queues among these that get a policy, each once."""
-        return [name for name in dict.fromkeys(queue.name for queue in queues) if name in self._policies]
+        return [name for name in dict.fromkeys(queue.name for queue in queues) if name in self._with_policy]
 
     @abstractmethod
     def add_subscription(self, queue: QueueNeed, topic: TopicNeed, undelivered: QueueNeed) -> None:
@@ -411,19 +311,6 @@ class Template(ABC):
     def text(self, text: str) -> str:
         """Return a text that the language takes as it is."""
         ...
-
-
-def _but(roles: Sequence[Any], *, moved: bool) -> Json:
-    """Return the condition of a statement that denies, so that it leaves out these roles.
-
-    A service that sends in its own name has no role, and is denied. Where SQS itself moves messages to the queue
-    (``moved``), or a topic or rule feeds it, only requests are denied that are no service's: moves say no principal.
-    """
-    named = {"aws:PrincipalArn": [*roles]}
-    if moved:
-        compared = {"ArnNotEquals": named} if roles else {}
-        return {"Condition": {"Bool": {"aws:PrincipalIsAWSService": "false"}, **compared}}
-    return {"Condition": {"ArnNotEqualsIfExists": named}} if roles else {}
 
 
 def key_types(table: TableNeed) -> dict[str, str]:

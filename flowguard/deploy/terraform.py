@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
-from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
+from flowguard.deploy.arns import POLICY_VERSION, SCHEDULER, Arn, rule_name
 from flowguard.deploy.kafka_mapping import kafka_arguments
 from flowguard.deploy.needs import (
     Deployment,
@@ -24,7 +24,6 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.template import (
     ABOUT_SCHEDULER,
     LOOPS,
-    POLICY_VERSION,
     SYSTEM_LOG_LEVEL,
     VIEW,
     Json,

@@ -53,7 +53,9 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("aws/history_room.py:_COUNTS", "aws/history_room.py:_MAP", "aws/history_room.py:_MORE"),
         *("aws/packing.py:SHORT", "aws/packing.py:HALF_AN_ITEM"),
     ),
-    "parts of flowguard's own protocol": ("protocol/outbox.py:LAST_PHASE", "protocol/forgotten.py:LAST_REDRIVE"),
+    "parts of flowguard's own protocol": (
+        *("protocol/outbox.py:LAST_PHASE", "protocol/forgotten.py:LAST_REDRIVE", "failed.py:LONGEST_PAYLOAD"),
+    ),
     "how much flowguard reads or shows at a time": (
         *("aws/caller_lists.py:ROWS_A_PAGE", "aws/history_rows.py:ROWS_SHOWN", "aws/history_rows.py:MOST_ROWS"),
         *("aws/run_pages.py:ITEMS_A_PAGE", "deploy/code_zip.py:NAMED", "dev/delivery.py:LONGEST_TRACE"),

@@ -25,6 +25,7 @@ from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.planned.account import PlannedAccount
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.resource_policies import ResourcePolicies, _Longest, check_sizes, size_of
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.moto import EmbeddedAWS
 from tests.deploy import uploading
@@ -82,22 +83,25 @@ def policy(form: str, chosen: DeployOptions, queue: str = "files") -> list[Any]:
 
 @pytest.mark.parametrize(("form", "account"), [("cloudformation", {"Ref": "AWS::AccountId"}), ("sam", None)])
 def test_each_bucket_may_send_as_long_as_it_is_of_this_account(form: str, account: Any) -> None:
-    first, second = policy(form, options())
+    [first] = policy(form, options())
     assert first["Principal"] == {"Service": "s3.amazonaws.com"}
     assert first["Action"] == "sqs:SendMessage"
     assert first["Condition"] == {
-        "ArnEquals": {"aws:SourceArn": {"Fn::Sub": "arn:${AWS::Partition}:s3:::uploads"}},
+        "ArnEquals": {
+            "aws:SourceArn": [
+                {"Fn::Sub": f"arn:${{AWS::Partition}}:s3:::{name}"} for name in ("uploads", "more.uploads")
+            ]
+        },
         "StringEquals": {"aws:SourceAccount": account or {"Ref": "AWS::AccountId"}},
     }
-    assert "more.uploads" in str(second["Condition"])
     assert policy(form, options(scans={"buckets": ["scanned"]})) == []
 
 
 def test_terraform_says_the_same() -> None:
-    first, second = policy("terraform-json", options())
-    assert first["Condition"]["ArnEquals"]["aws:SourceArn"].endswith(":s3:::uploads")
+    [first] = policy("terraform-json", options())
+    sources = first["Condition"]["ArnEquals"]["aws:SourceArn"]
+    assert [source.rpartition(":s3:::")[2] for source in sources] == ["uploads", "more.uploads"]
     assert "account_id" in first["Condition"]["StringEquals"]["aws:SourceAccount"]
-    assert second["Condition"]["ArnEquals"]["aws:SourceArn"].endswith(":s3:::more.uploads")
 
 
 def test_what_a_topic_feeds_names_no_account() -> None:
@@ -233,6 +237,25 @@ def test_no_bucket_tells_a_fifo_topic() -> None:
     with pytest.raises(CannotDeploy, match=r"'told\.fifo'.* has buckets, and S3 sends nothing to a FIFO topic"):
         deployment(chosen, OfFifo)
     assert [topic.buckets for topic in deployment(DeployOptions(), OfFifo).topics] == [()]
+
+
+def test_a_topic_that_more_buckets_tell_than_its_policy_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    buckets = [f"{'b' * 50}-{number}" for number in range(500)]
+    needed = told(told={"buckets": buckets})
+    problem = r"the policy of told may take \d\d,\d{3} bytes for 500 buckets, and SNS takes 30,000; let some"
+    with pytest.raises(CannotDeploy, match=problem):
+        check_sizes(needed, DeployOptions())
+    check_sizes(told(told={"buckets": buckets, "existing": True}), DeployOptions())
+    needed = told(told={"buckets": buckets[:101]})
+    check_sizes(needed, DeployOptions())
+    size = size_of(
+        ResourcePolicies(needed, DeployOptions(), _Longest(needed, DeployOptions())).of_topic(needed.topics[0])
+    )
+    monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_TOPIC_POLICY", size)
+    check_sizes(needed, DeployOptions())
+    monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_TOPIC_POLICY", size - 1)
+    with pytest.raises(CannotDeploy):
+        check_sizes(needed, DeployOptions())
 
 
 def test_a_key_of_the_topic_lets_s3_use_it_for_that_topic_alone() -> None:

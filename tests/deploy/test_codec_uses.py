@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from flowguard.deploy import foreign_policies
 from flowguard.deploy.arns import codec_key_arn, statements_of
 from flowguard.deploy.audit import audited
 from flowguard.deploy.codec_uses import alias_of
+from flowguard.deploy.key_policy import key_policies, key_policy, keys_of
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from tests.deploy.exercised import needs
@@ -124,6 +126,38 @@ def test_an_alias_is_a_condition_and_a_key_a_resource(key: str, alias: str | Non
 def test_the_policy_of_a_key_is_that_of_the_key_that_is_named_whole(key: str, is_named: bool) -> None:
     permission = Permission(Target.CODEC_KEY.value, name=key, actions=BOTH)
     assert foreign_policies._place(permission, "aws") == ((key, key) if is_named else None)
+
+
+def of_codecs(needed: Deployment, key: str, **given: Any) -> list[dict[str, Any]]:
+    options = DeployOptions.model_validate(given)
+    statements = json.loads(key_policies(needed, options))[key]["Statement"]
+    return [each for each in statements if each["Sid"].startswith("Codecs")]
+
+
+def test_the_policy_of_a_codecs_key_lets_roles_use_it_for_their_flows_in_their_environment() -> None:
+    both, opening = of_codecs(deployment(), THEIRS, account="111111111111")
+    assert both == {
+        "Sid": "Codecs",
+        "Effect": "Allow",
+        "Principal": {"AWS": "arn:aws:iam::111111111111:root"},
+        "Action": [*BOTH],
+        "Resource": "*",
+        "Condition": {"StringEquals": {FLOW: ["picks"], ENVIRONMENT: "*"}},
+    }
+    assert (opening["Sid"], opening["Action"]) == ("Codecs1", ["kms:Decrypt"])
+    assert opening["Condition"] == {"StringEquals": {FLOW: ["picks", "shop"], ENVIRONMENT: "*"}}
+    named = needs("tests.deploy.sealing", options=DeployOptions.model_validate({"settings": {"names": "test-*"}}))
+    assert of_codecs(named, THEIRS)[0]["Condition"]["StringEquals"][ENVIRONMENT] == "test-*"
+
+
+def test_the_policy_of_a_key_has_what_the_codec_does_that_names_it_by_its_id() -> None:
+    key = "arn:aws:kms:eu-west-1:111111111111:key/1f0c"
+    [function] = [each for each in deployment().functions if each.name == "picks-pick"]
+    for name, is_it in (("1f0c", True), (key, True), ("1f0d", False), ("alias/shop", False)):
+        permission = Permission(Target.CODEC_KEY.value, name, BOTH, ("picks",))
+        needed = replace(deployment(), functions=(replace(function, permissions=(permission,)),))
+        assert ("Codecs" in {each["Sid"] for each in key_policy(needed, key, DeployOptions())["Statement"]}) == is_it
+        assert (key in keys_of(needed, DeployOptions())) == (name == key)
 
 
 def test_the_audit_says_for_which_flows_a_key_is_used() -> None:

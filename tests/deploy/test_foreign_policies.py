@@ -45,6 +45,22 @@ def test_a_queue_of_another_account_lets_functions_send() -> None:
     }
 
 
+@pytest.mark.parametrize("partition", ["aws", "aws-cn"])
+def test_a_topic_of_another_account_lets_the_alarms_of_this_one_publish(partition: str) -> None:
+    topic = f"arn:{partition}:sns:eu-west-1:210987654321:on-call"
+    [statement] = policies(alarm_topic={"arn": topic})[topic]
+    assert statement == {
+        "Sid": "AlarmsAreSent",
+        "Effect": "Allow",
+        "Principal": {"Service": "cloudwatch.amazonaws.com"},
+        "Action": ["sns:Publish"],
+        "Resource": topic,
+        "Condition": {"ArnLike": {"aws:SourceArn": f"arn:{partition}:cloudwatch:eu-west-1:{HERE}:alarm:*"}},
+    }
+    own = topic.replace("210987654321", HERE)
+    assert own not in policies(alarm_topic={"arn": own})
+
+
 def test_a_queue_that_a_url_names_is_one_too() -> None:
     found = policies("999999999999")
     answers = "arn:aws:sqs:eu-west-1:123456789012:answers-here"

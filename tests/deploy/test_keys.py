@@ -388,12 +388,32 @@ def test_named_roles_of_another_account_may_use_it_for_their_queues() -> None:
     given = {"kms_key": KEY, "account": "123456789012", "queues": {"validate-cart": {"senders": [role]}}}
     options = DeployOptions.model_validate(given)
     needed = needs("flows.validate_cart.handlers", options=options)
-    assert senders(needed, options)["SendersOf210987654321"] == ["validate-cart"]
-    statement = policy(needed, options)["SendersOf210987654321"]
+    assert senders(needed, options)["SendersElsewhere"] == ["validate-cart"]
+    statement = policy(needed, options)["SendersElsewhere"]
     assert statement["Principal"] == {"AWS": "arn:aws:iam::210987654321:root"}
     assert statement["Condition"]["ArnEquals"]["aws:PrincipalArn"] == [role]
     plain = DeployOptions(kms_key=KEY)
     assert senders(needs("flows.validate_cart.handlers", options=plain), plain).keys() == {"Senders"}
+
+
+def test_named_roles_of_several_accounts_share_a_statement_which_is_as_large_as_kms_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    roles = [f"arn:aws:iam::{200000000000 + number}:role/asked" for number in range(50)]
+    queues = {"validate-cart": {"senders": roles}}
+    given = {"kms_key": KEY, "account": "123456789012", "operators": [roles[0]], "queues": queues}
+    options = DeployOptions.model_validate(given)
+    needed = needs("flows.validate_cart.handlers", options=options)
+    statement = policy(needed, options)["SendersElsewhere"]
+    assert statement["Principal"] == {"AWS": [role.replace("role/asked", "root") for role in roles]}
+    assert statement["Condition"]["ArnEquals"]["aws:PrincipalArn"] == roles
+    assert "validate-cart" in senders(needed, options)["SendersElsewhere"]
+    size = len(json.dumps(key_policy(needed, KEY, options), separators=(",", ":")))
+    monkeypatch.setattr("flowguard.deploy.key_policy.LARGEST_KEY_POLICY", size)
+    assert policy(needed, options)
+    monkeypatch.setattr("flowguard.deploy.key_policy.LARGEST_KEY_POLICY", size - 1)
+    with pytest.raises(CannotDeploy, match=rf"the statements for {KEY} take {size:,} bytes, and KMS .*; give some"):
+        key_policies(needed, options)
 
 
 # -- the topic of the alarms

@@ -11,11 +11,13 @@ import pytest
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.needs import QueueNeed, Role
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.template import _but
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.resource_policies import LARGEST_QUEUE_POLICY, ResourcePolicies, _but, _Longest, size_of
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, options_of, template
 
 ACCOUNT, ANOTHER = "123456789012", "210987654321"
+PLACE: Final[Mapping[str, Any]] = {"account": ACCOUNT, "region": "eu-west-1"}
 
 SENDERS: Final[Mapping[str, Mapping[str, set[str]]]] = {
     "nightly_recount": {"recount-night": {"count-shop-count-stock", "recount-night-ask-shops"}},
@@ -120,8 +122,10 @@ class Sending(NamedTuple):
         is_sending = "sqs:SendMessage" in (actions if isinstance(actions, list) else [actions])
         here = is_sending and same(statement["Resource"], queue)
         principal = statement["Principal"]
-        account = {"AWS": f"arn:aws:iam::{self.account}:root"}
-        who = principal == "*" or principal in ({"Service": self.service}, account if self.role is not None else None)
+        account = f"arn:aws:iam::{self.account}:root"
+        accounts = principal["AWS"] if isinstance(principal, dict) and "AWS" in principal else []
+        named = self.role is not None and account in (accounts if isinstance(accounts, list) else [accounts])
+        who = principal in ("*", {"Service": self.service}) or named
         return here and who and all(self._holds(*one) for one in statement.get("Condition", {}).items())
 
     def _holds(self, operator: str, keys: Mapping[str, Any]) -> bool:
@@ -261,7 +265,9 @@ def test_a_topic_or_rule_may_send_to_its_own_queues_alone(name: str, form: str) 
             if one["Effect"] == "Allow" and one["Principal"].get("Service") not in (None, "s3.amazonaws.com"):
                 [(operator, keys)] = one["Condition"].items()
                 assert operator == "ArnEquals"
-                fed = Sending(service=one["Principal"]["Service"], source=keys["aws:SourceArn"])
+                sources = keys["aws:SourceArn"]
+                source = sources[0] if isinstance(sources, list) else sources
+                fed = Sending(service=one["Principal"]["Service"], source=source)
                 assert fed.may_send(policy.document, policy.arn)
                 assert not fed._replace(source="arn:aws:sns:eu-west-1:1:other").may_send(policy.document, policy.arn)
                 assert not fed._replace(service="s3.amazonaws.com").may_send(policy.document, policy.arn)
@@ -301,12 +307,93 @@ def test_a_role_of_another_account_may_send_that_the_options_name(form: str, giv
 
 
 @OF_ALL
-def test_each_account_has_a_statement_of_its_own(form: str) -> None:
+def test_the_roles_of_several_accounts_share_a_statement(form: str) -> None:
     others = [THEIRS, THEIRS.replace(ANOTHER, "333333333333"), f"{THEIRS}-2"]
     policy = with_senders(form, others)
     assert all(Sending(role, account=role.split(":")[4]).may_send(policy.document, policy.arn) for role in others)
+    strange = others[1] + "-2"
+    assert not Sending(strange, account="333333333333").may_send(policy.document, policy.arn)
     accounts = [one["Principal"]["AWS"] for one in policy.document["Statement"] if one["Principal"] != "*"]
-    assert accounts == [f"arn:aws:iam::{account}:root" for account in (ANOTHER, "333333333333")]
+    assert accounts == [[f"arn:aws:iam::{account}:root" for account in (ANOTHER, "333333333333")]]
+
+
+# -- what AWS takes of a policy
+
+
+def in_accounts(count: int, role: str = "a") -> list[str]:
+    """Roles, each of another account."""
+    return [f"arn:aws:iam::{200000000000 + number}:role/{role}" for number in range(count)]
+
+
+@OF_ALL
+@pytest.mark.parametrize("count", [1, 17, 49])
+def test_many_senders_of_many_accounts_fit_in_a_policy(form: str, count: int) -> None:
+    policy = with_senders(form, in_accounts(count), **PLACE)
+    last = in_accounts(count)[-1]
+    assert Sending(last, account=last.split(":")[4]).may_send(policy.document, policy.arn)
+    statements = policy.document["Statement"]
+    assert len(statements) == 2
+    assert sum(len(keys) for one in statements for keys in one["Condition"].values()) == 2
+
+
+@OF_ALL
+def test_a_policy_with_more_principals_than_sqs_takes_is_refused(form: str) -> None:
+    problem = "the policy of validate-cart names 51 principals, .* takes 50; let several of them assume one role"
+    with pytest.raises(CannotDeploy, match=problem):
+        with_senders(form, in_accounts(50), **PLACE)
+
+
+def of_one_account(count: int, size: int | None = None) -> list[str]:
+    """Roles of one account, for whose queue the policy may take that many bytes."""
+    roles = [f"arn:aws:iam::{ANOTHER}:role/{'r' * 30}{number:03}" for number in range(count)]
+    if size is not None:
+        roles[-1] += "r" * ((size - size_with(roles)) // 2)
+    return roles
+
+
+def size_with(roles: list[str]) -> int:
+    """The bytes that the policy of the queue may take. Roles that the template makes have the longest names."""
+    options = DeployOptions.model_validate({"queues": {"validate-cart": {"senders": roles}}, **PLACE})
+    needed = needs(MODULES["validate_cart"], options=options)
+    made = ResourcePolicies(needed, options, _Longest(needed, options)).of_queues()
+    [document] = [document for queue, document in made if queue.name == "validate-cart"]
+    return size_of(document)
+
+
+@pytest.mark.parametrize(
+    ("roles", "changed", "is_refused"),
+    [
+        (of_one_account(50, LARGEST_QUEUE_POLICY), {}, False),
+        (of_one_account(50, LARGEST_QUEUE_POLICY + 2), {}, True),
+        (of_one_account(101), {}, True),
+        (of_one_account(50, LARGEST_QUEUE_POLICY), {"region": None}, True),
+        (of_one_account(50, LARGEST_QUEUE_POLICY), {"region": "us-gov-west-1"}, True),
+        (of_one_account(50, LARGEST_QUEUE_POLICY), {"role_path": "/teams/"}, True),
+    ],
+)
+def test_a_policy_that_may_be_larger_than_sqs_takes_is_refused(
+    roles: list[str], changed: dict[str, Any], is_refused: bool
+) -> None:
+    """AWS makes up the end of the names of roles that a template makes, and may make the region and the account."""
+    given = {**PLACE, **changed}
+    if is_refused:
+        with pytest.raises(CannotDeploy, match=r"policy of validate-cart may take .* bytes .* takes 8,192; let"):
+            with_senders("cloudformation", roles, **given)
+    else:
+        assert len(json.dumps(with_senders("terraform-json", roles, **given).document)) < LARGEST_QUEUE_POLICY
+
+
+def test_a_policy_as_large_as_sqs_takes_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_QUEUE_POLICY", size_with(of_one_account(40)))
+    monkeypatch.setattr("flowguard.deploy.resource_policies.MOST_PRINCIPALS", 2)
+    assert with_senders("cloudformation", of_one_account(40), **PLACE)
+
+
+@OF_ALL
+def test_topics_that_feed_a_queue_share_a_statement(form: str) -> None:
+    for policy in policies(template("everything", form)):
+        named = [json.dumps(one["Principal"]) for one in policy.document["Statement"]]
+        assert len(named) == len(set(named)) <= 5
 
 
 @OF_ALL

@@ -66,18 +66,20 @@ def service_may_send(service: str, source: Any, documents: list[Any], queue: str
     None if they leave it open.
     """
     known = {} if source is UNKNOWN else {"aws:SourceArn": source, "aws:SourceAccount": source.split(":")[4]}
-    return _may_send(documents, lambda each: names_service(each, service), queue, {**_OF_SERVICE, **known})
+    return _may(_SEND, documents, lambda each: names_service(each, service), queue, {**_OF_SERVICE, **known})
 
 
-def role_may_send(role: str, documents: list[Any], queue: str) -> bool | None:
-    """Answer whether the policies of a queue let a role of another account send to it. None if they leave it open."""
+def role_may(role: str, action: str, documents: list[Any], queue: str) -> bool | None:
+    """Answer whether the policies of a queue let a role of another account do that. None if they leave it open."""
     context = {**_NO_SERVICE, "aws:PrincipalArn": role}
-    return _may_send(documents, lambda each: names_role(each, role), queue, context)
+    return _may(action, documents, lambda each: names_role(each, role), queue, context)
 
 
-def _may_send(documents: list[Any], names: Callable[[Any], bool | None], queue: str, context: Context) -> bool | None:
+def _may(
+    action: str, documents: list[Any], names: Callable[[Any], bool | None], queue: str, context: Context
+) -> bool | None:
     answers = [
-        (statement.get("Effect"), _both(names(statement), holds(statement, _SEND, queue, context)))
+        (statement.get("Effect"), _both(names(statement), holds(statement, action, queue, context)))
         if isinstance(statement, dict)
         else ("Allow", None)
         for document in documents

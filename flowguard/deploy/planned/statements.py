@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -38,6 +38,20 @@ def names_role(statement: Mapping[str, Any], role: str, *, with_account: bool = 
     account = role.split(":")[4]
     wanted = (account, f"arn:aws:iam::{account}:root", role) if with_account else (role,)
     return _any(_matches(name, each) for name in _principals(statement, "AWS") for each in wanted)
+
+
+def named_roles(statement: Any) -> Iterator[str]:
+    """Yield the ARNs that a statement has as principals, and in conditions on the ARN of a principal."""
+    if not isinstance(statement, dict):
+        return
+    condition = statement.get("Condition", {})
+    compared = [keys for keys in condition.values() if isinstance(keys, dict)] if isinstance(condition, dict) else []
+    arns = [arn for keys in compared for arn in _list(keys.get("aws:PrincipalArn", []))]
+    for name in (*_principals(statement, "AWS"), *arns):
+        if isinstance(name, str) and name.startswith("arn:"):
+            yield name
+        elif isinstance(name, str) and name.isdigit():
+            yield f"arn:aws:iam::{name}:root"
 
 
 def names_service(statement: Mapping[str, Any], service: str) -> bool | None:

@@ -108,36 +108,6 @@ def test_a_rule_is_let_in_or_kept_out_or_may_be() -> None:
     assert looked(rules=[RULE]) == [], "it sends to another queue"
 
 
-OPERATES: Final = "arn:aws:iam::210987654321:role/operates"
-
-
-def test_a_role_of_another_account_is_let_in_or_kept_out() -> None:
-    for_it = {"Principal": {"AWS": "arn:aws:iam::210987654321:root"}}
-    only_it = {**ALL, **for_it, "Condition": {"ArnEquals": {"aws:PrincipalArn": OPERATES}}}
-    named = queue(senders=(OPERATES,))
-    closed = ("queue-closed", f"its policy does not let {OPERATES} send there, of another account")
-    assert looked(only_it, need=named) == []
-    assert looked(need=named) == looked(DENY, only_it, need=named) == [closed]
-    assert looked({**ALL, "Principal": {"AWS": "arn:aws:iam::333333333333:root"}}, need=named) == [closed]
-    assert looked({**only_it, "Condition": {"StringEquals": {"c:d": "x"}}}, need=named) == [], "it may be let in"
-
-
-def test_a_statement_for_another_role_or_one_that_denies_all_people_keeps_it_out() -> None:
-    for_it = {**ALL, "Principal": {"AWS": "arn:aws:iam::210987654321:root"}}
-    named = queue(senders=(OPERATES,))
-    closed = [("queue-closed", f"its policy does not let {OPERATES} send there, of another account")]
-    other = {**for_it, "Condition": {"ArnEquals": {"aws:PrincipalArn": f"{OPERATES}-2"}}}
-    assert looked(other, need=named) == closed
-    people = {**DENY, "Condition": {"Bool": {"aws:PrincipalIsAWSService": "false"}}}
-    assert looked(for_it, people, need=named) == closed
-
-
-def test_a_role_of_the_account_itself_needs_no_policy_of_the_queue() -> None:
-    assert looked(need=queue(senders=(ROLE, "operates"))) == []
-    here = replace(NEEDED, account="210987654321")
-    assert looked(need=queue(senders=(OPERATES,)), needed=here) == []
-
-
 def test_policies_that_may_not_be_read_and_queues_of_others_are_not_judged() -> None:
     assert looked(need=FED, subscriptions=SUBSCRIBED, policies=None) == []
     theirs = replace(FED, arn=ARN)

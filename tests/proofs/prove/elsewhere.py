@@ -90,7 +90,7 @@ TESTED: Final = (
         "a tenant",
     ),
     Elsewhere(
-        r"deploy\.template\.Template\._allow_senders: is_closed",
+        r"deploy\.resource_policies\.ResourcePolicies\._statements: is_closed",
         ("tests/deploy/test_buckets.py", "tests/deploy/test_queue_policies.py", "tests/deploy/test_templates.py"),
         "queues that are closed",
     ),
@@ -243,8 +243,8 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.(bucket_checks\.|queue_plan\.(_bucket_problems|QueuePlan\._with_existing: replace\(buckets)|"
-        r"template\.Template\.(_owned|_bucket|_bucket_policy|_add_senders: \w+ is None|"
-        r"_add_tables_queues_and_topics: .*buckets)|key_policy\._of_topics|"
+        r"template\.Template\._add_tables_queues_and_topics: .*buckets|"
+        r"resource_policies\.ResourcePolicies\.(_bucket|of_topic|_feeding|_of_service)|key_policy\._of_topics|"
         r"planned\.policies\.lets_service)",
         ("tests/deploy/test_buckets.py", "tests/deploy/test_queue_policies.py", "tests/deploy/test_templates.py"),
         "a template and the findings of the doctor: no message is delivered",
@@ -816,9 +816,10 @@ TESTED: Final = (
         "what clients are made of; no message meets it",
     ),
     Elsewhere(
-        r"^deploy\.template\.",
+        r"^deploy\.(template|resource_policies)\.",
         (
             "tests/deploy/test_queue_policies.py",
+            "tests/deploy/test_buckets.py",
             "tests/deploy/test_templates.py",
             "tests/deploy/test_resources.py",
             "tests/deploy/test_formats_agree.py",
@@ -826,8 +827,8 @@ TESTED: Final = (
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
-        r"^deploy\.planned\.policies\.role_may_send",
-        ("tests/deploy/planned/test_queue_policy_checks.py",),
+        r"^deploy\.(open_queue_checks\.|planned\.policies\.role_may|planned\.statements\.named_roles)",
+        ("tests/deploy/planned/test_open_queues.py",),
         "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(

@@ -206,6 +206,7 @@ MODULES: Final = (
     "flowguard.deploy.key_uses",
     "flowguard.deploy.nested_stacks",
     "flowguard.deploy.option_arns",
+    "flowguard.deploy.open_queue_checks",
     "flowguard.deploy.other_readers",
     "flowguard.deploy.permissions",
     "flowguard.deploy.planned.account",
@@ -223,6 +224,7 @@ MODULES: Final = (
     "flowguard.deploy.planned.values",
     "flowguard.deploy.queue_policy_checks",
     "flowguard.deploy.regions",
+    "flowguard.deploy.resource_policies",
     "flowguard.deploy.security_checks",
     "flowguard.deploy.setting_checks",
     "flowguard.deploy.stack_parts",
@@ -269,8 +271,7 @@ FUNCTIONS: Final = {
     r"^deploy\.planned\.managed_policies\._(allows|passes)$": (
         "makes constants when it is imported; tests/deploy/planned compares them with the policies of AWS"
     ),
-    r"^deploy\.template\.(?!Template\.(_((add|allow)_|only_)?senders|_is_closed|_allowed_roles|_roles_elsewhere|_owned)$|"
-    r"_but$)": "what it makes of a deployment's needs in each format; tests/deploy compares the formats",
+    r"^deploy\.template\.": "what it makes of a deployment's needs in each format; tests/deploy compares the formats",
     r"^worker\.redrive\.(_elsewhere|_claimed|_went_on|_failed_for_good)$": "a text for people",
     r"^worker\.routing\.(_shown|Routes\._served)$": "a text for people",
     r"^worker\.routing\.Routes\.serves$": "for tools that list functions",

@@ -1,0 +1,261 @@
+"""Queues that strangers may use, and those that refuse whom the options name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from flowguard.deploy.needs import Deployment, QueueNeed, Role
+from flowguard.deploy.open_queue_checks import check_open_queues
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.planned.values import UNKNOWN
+from tests.deploy.planned.looked import findings, made, read
+from tests.deploy.planned.test_planned_account import NEEDED
+
+ARN: Final = "arn:aws:sqs:eu-west-1:123456789012:q"
+HERE, THERE = "arn:aws:iam::123456789012:role/", "arn:aws:iam::999999999999:role/"
+API, OWN_API = f"{THERE}their-api", f"{HERE}own-api"
+ROOT: Final = "arn:aws:iam::999999999999:root"
+FUNCTION, SCHEDULER = f"{HERE}f", f"{HERE}scheduler"
+SENDING: Final = {"Action": "sqs:SendMessage", "Resource": "*"}
+OPENED: Final = ("queue-open", "its policy does not keep out roles, which the options do not name")
+Statement = Mapping[str, Any]
+
+
+class Answers:
+    """A queue with a policy, and a function with a role. Of what is None nothing may be read."""
+
+    def __init__(self, documents: Any, attributes: Any, function: Any) -> None:
+        self._documents, self._attributes, self._function = documents, attributes, function
+
+    def queue(self, name: str) -> Any:
+        return self._attributes
+
+    def queue_policies(self, queue: str) -> Any:
+        return self._documents
+
+    def function(self, name: str) -> Any:
+        return self._function
+
+
+THE_QUEUE: Final = {"QueueArn": ARN}
+LIVE: Final = {"Role": FUNCTION, "Environment": {"Variables": {"FLOWGUARD_SCHEDULER_ROLE": SCHEDULER}}}
+
+
+def looked(
+    *statements: Any,
+    senders: tuple[str, ...] = (),
+    operators: tuple[str, ...] = (),
+    needed: Deployment = NEEDED,
+    attributes: Any = THE_QUEUE,
+    function: Any = LIVE,
+    readable: bool = True,
+    role: Role = Role.INBOX,
+    imports: tuple[str, ...] = (),
+    **given: Any,
+) -> list[tuple[str, str]]:
+    need = QueueNeed("q", role, **{"existing": False, "retention": 1, "senders": senders, **given})
+    documents = [{"Statement": [*statements]}] if readable else None
+    answers: Any = Answers(documents, attributes, function)
+    options = DeployOptions(operators=operators)
+    imported: Any = dict.fromkeys(imports)
+    options._imports = imported
+    found = check_open_queues(replace(needed, queues=(need,)), options, answers)
+    return [(each.rule, each.what) for each in found]
+
+
+def allows(principal: Any, action: Any = "sqs:*", **condition: Any) -> Statement:
+    named = principal if principal == "*" else {"AWS": principal}
+    given = {"Condition": condition} if condition else {}
+    return {"Effect": "Allow", "Principal": named, "Action": action, "Resource": "*", **given}
+
+
+def denies(*but: str, operator: str = "ArnNotEqualsIfExists") -> Statement:
+    return {"Effect": "Deny", "Principal": "*", **SENDING, "Condition": {operator: {"aws:PrincipalArn": [*but]}}}
+
+
+def opened(who: str, actions: str = "sqs:SendMessage, sqs:ReceiveMessage") -> list[tuple[str, str]]:
+    return [("queue-open", f"its policy allows {actions} to {who}, whom the options do not name")]
+
+
+def refuses(role: str) -> list[tuple[str, str]]:
+    return [("queue-closed", f"its policy does not let {role} send there, which the options name")]
+
+
+# -- who is let in
+
+
+@pytest.mark.parametrize("principal", ["*", ["*"], ["*", ROOT]])
+def test_a_queue_that_lets_everybody_in_is_found_once(principal: Any) -> None:
+    assert looked(allows(principal)) == opened("everybody")
+    assert looked(allows(principal, "sqs:ReceiveMessage")) == opened("everybody", "sqs:ReceiveMessage")
+    assert looked(allows(principal, ["sqs:SendMessage"])) == opened("everybody", "sqs:SendMessage")
+    assert looked(allows(principal, "sqs:GetQueueUrl")) == []
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"StringEquals": {"aws:PrincipalOrgID": "o-1"}},
+        {"ArnEquals": {"aws:SourceArn": "arn:aws:sns:eu-west-1:123456789012:news"}},
+        {"ArnLike": {"aws:PrincipalArn": f"{HERE}*"}},
+    ],
+)
+def test_a_condition_that_restricts_it_is_enough(condition: Any) -> None:
+    assert looked(allows("*", **condition)) == []
+
+
+@pytest.mark.parametrize(
+    ("principal", "who"),
+    [(ROOT, ROOT), ("999999999999", ROOT), (f"{THERE}x", f"{THERE}x"), ([f"{HERE}x", f"{THERE}x"], f"{THERE}x")],
+)
+def test_an_account_or_role_of_another_account_that_no_option_names_is_found(principal: Any, who: str) -> None:
+    assert looked(allows(principal)) == opened(who)
+    assert looked(allows(principal), needed=replace(NEEDED, account="999999999999")) == [], "it is the deployment's"
+    assert looked(allows(principal), denies()) == opened(who, "sqs:ReceiveMessage"), "none may send"
+    other = "arn:aws:iam::888888888888:role/y"
+    assert looked(allows(principal), allows(other)) == [*opened(who), *opened(other)]
+
+
+def test_a_stranger_beside_a_named_role_in_the_condition_is_found() -> None:
+    both = allows(ROOT, "sqs:SendMessage", ArnEquals={"aws:PrincipalArn": [API, f"{THERE}x"]})
+    assert looked(both, denies(API), senders=(API,)) == []
+    assert looked(both, denies(API, f"{THERE}x"), senders=(API,)) == opened(f"{THERE}x", "sqs:SendMessage")
+    assert looked(allows(ROOT, "sqs:SendMessage"), denies(API), senders=(API,)) == []
+    assert looked(allows(API), denies(API), senders=(API,)) == [], "it may receive too, as the options name it"
+
+
+def test_the_account_itself_and_services_are_no_strangers() -> None:
+    service = {**allows("*"), "Principal": {"Service": "sns.amazonaws.com"}}
+    assert looked(allows([f"{HERE}x", "123456789012", "arn:aws:iam::123456789012:root"]), service) == []
+
+
+def test_what_is_not_known_of_a_policy_is_no_finding() -> None:
+    assert looked(UNKNOWN, allows(UNKNOWN), {**allows("*"), "Condition": UNKNOWN}) == []
+    assert looked({**allows("*"), "Condition": {"ArnEquals": UNKNOWN}}) == []
+    assert looked(allows("AIDAEXAMPLE")) == [], "a user that is gone"
+
+
+def test_what_may_not_be_read_and_queues_elsewhere_are_not_judged() -> None:
+    assert looked(allows("*"), attributes=None) == []
+    assert looked(allows("*"), readable=False) == []
+    assert looked(allows("*"), arn=ARN) == []
+
+
+def test_whom_the_owner_of_an_existing_queue_lets_in_is_theirs_to_say_but_for_everybody() -> None:
+    assert looked(allows(ROOT), existing=True) == []
+    assert looked(allows("*"), existing=True) == opened("everybody")
+    assert looked(denies(f"{HERE}x", API), allows(API), existing=True, senders=(API,)) == []
+
+
+# -- closed queues
+
+
+def test_a_closed_queue_that_keeps_nobody_out_is_found() -> None:
+    assert looked(denies(OWN_API), senders=(OWN_API,)) == []
+    assert looked(senders=(OWN_API,)) == [OPENED]
+    people = {"StringEquals": {"c:d": "x"}}
+    assert looked({**denies(), "Condition": people}, senders=(OWN_API,)) == [], "it may keep them out"
+    assert looked() == [], "nobody closes it"
+    assert looked(operators=(OWN_API,)) == looked(role=Role.ANSWERS) == [], "the options name nobody for it"
+    assert looked(hops_only=True, operators=(OWN_API,)) == [OPENED]
+
+
+@pytest.mark.parametrize("operator", ["ArnNotEqualsIfExists", "ArnNotEquals"])
+def test_a_stranger_among_those_whom_the_deny_leaves_out_is_found(operator: str) -> None:
+    strange = [("queue-open", f"its policy does not keep out {HERE}x, which the options do not name")]
+    assert looked(denies(OWN_API, f"{HERE}x", operator=operator), senders=(OWN_API,)) == strange
+    assert len(looked(denies(OWN_API, f"{HERE}x", f"{HERE}y", operator=operator), senders=(OWN_API,))) == 2
+    assert looked(denies(OWN_API, FUNCTION, SCHEDULER, operator=operator), senders=(OWN_API,)) == []
+    assert looked(denies(OWN_API, f"{HERE}*", operator=operator), senders=(OWN_API,)) == [OPENED]
+
+
+def test_a_function_that_is_not_there_has_no_role() -> None:
+    strange = [("queue-open", f"its policy does not keep out {FUNCTION}, which the options do not name")]
+    assert looked(denies(OWN_API, FUNCTION), senders=(OWN_API,), function=None) == strange
+    assert looked(denies(OWN_API, FUNCTION), senders=(OWN_API,), function={"Role": FUNCTION}) == []
+
+
+def test_where_the_scheduler_sends_one_of_the_roles_may_be_its_own() -> None:
+    needed = replace(NEEDED, long_delays=True)
+    assert looked(denies(OWN_API, f"{HERE}x"), senders=(OWN_API,), needed=needed) == []
+    assert looked(senders=(OWN_API,), needed=needed) == [OPENED]
+
+
+def test_a_named_role_that_the_deny_does_not_leave_out_is_refused() -> None:
+    assert looked(denies(OWN_API), senders=(OWN_API, "by-name")) == refuses(f"{HERE}by-name")
+    assert looked(denies(f"{HERE}by-name"), senders=("by-name",)) == []
+    assert looked(denies(OWN_API), senders=(OWN_API,), operators=(f"{HERE}on-call",)) == refuses(f"{HERE}on-call")
+
+
+def test_which_role_an_import_is_the_deployment_tells() -> None:
+    assert looked(denies(FUNCTION), senders=(OWN_API,), imports=(OWN_API,)) == []
+
+
+def test_a_named_role_of_another_account_has_to_be_allowed_it_too() -> None:
+    let_in = allows(ROOT, "sqs:SendMessage", ArnEquals={"aws:PrincipalArn": API})
+    assert looked(let_in, denies(API), senders=(API,)) == []
+    assert looked(denies(API), senders=(API,)) == refuses(API)
+    assert looked(let_in, denies(FUNCTION), senders=(API,)) == refuses(API)
+    assert looked({**let_in, "Condition": {"StringEquals": {"c:d": "x"}}}, denies(API), senders=(API,)) == []
+    here = replace(NEEDED, account="999999999999")
+    assert looked(denies(API), senders=(API,), needed=here) == []
+
+
+# -- in files
+
+OPTIONS: Final = DeployOptions.model_validate(
+    {
+        "account": "123456789012",
+        "operators": [f"{HERE}on-call", "by-name", f"{THERE}their-on-call"],
+        "queues": {"payments-to-book": {"senders": [OWN_API, API]}},
+    }
+)
+QUEUE: Final = "payments-to-book"
+
+
+def in_file(form: str, change: Callable[[list[dict[str, Any]]], object]) -> list[tuple[str, str]]:
+    """What is found of the queue when ``change`` was at the statements of its policy."""
+    text, needed = made("flows.take_payment.handlers", OPTIONS, form)
+    file = json.loads(text)
+    if form == "terraform-json":
+        all_policies = file["resource"]["aws_sqs_queue_policy"].values()
+        [policy] = [each for each in all_policies if "payments_to_book" in each["queue_url"]]
+        document = json.loads(policy["policy"])
+        change(document["Statement"])
+        policy["policy"] = json.dumps(document)
+    else:
+        resources = file["Resources"]
+        policies = [each["Properties"] for each in resources.values() if each["Type"] == "AWS::SQS::QueuePolicy"]
+        [policy] = [one for one in policies if resources[one["Queues"][0]["Ref"]]["Properties"]["QueueName"] == QUEUE]
+        change(policy["PolicyDocument"]["Statement"])
+    looked_at = findings(read(json.dumps(file), form), needed, OPTIONS)
+    return [(each.rule, each.what) for each in looked_at if each.resource == QUEUE]
+
+
+def without(role: str, statements: list[dict[str, Any]]) -> None:
+    listed = statements[-1]["Condition"]["ArnNotEqualsIfExists"]["aws:PrincipalArn"]
+    listed[:] = [each for each in listed if not str(each).endswith(f"{role}")]
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "sam", "terraform-json"])
+@pytest.mark.parametrize(
+    ("change", "problems"),
+    [
+        (lambda _: None, []),
+        (lambda given: given.pop(), [OPENED]),
+        (lambda given: given.insert(0, allows("*", "sqs:SendMessage")), []),
+        (lambda given: given.insert(0, allows("*")), opened("everybody", "sqs:ReceiveMessage")),
+        (lambda given: without(OWN_API, given), refuses(OWN_API)),
+        (lambda given: without(API, given), refuses(API)),
+        (lambda given: given.pop(0), [*refuses(API), *refuses(f"{THERE}their-on-call")]),
+    ],
+)
+def test_who_may_use_a_queue_is_found_in_files(
+    form: str, change: Callable[[list[dict[str, Any]]], object], problems: list[tuple[str, str]]
+) -> None:
+    assert in_file(form, change) == problems
