@@ -27,7 +27,7 @@ def program(version: str) -> str | None:
     for folder in (ROOT / ".engines" / f"python{version}" / "bin", *managed, os.environ.get("PATH", os.defpath)):
         path = shutil.which(f"python{version}", path=str(folder))
         if path is not None and not subprocess.run([path, "--version"], check=False, capture_output=True).returncode:
-            return path
+            return str(Path(path).resolve())  # beside its library, which an environment of a link does not find
     return None
 
 

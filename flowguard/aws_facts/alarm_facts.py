@@ -139,17 +139,6 @@ ALARM_FACTS: Final = (
         by_hand="The probes of throttling and of loops leave these metrics behind.",
     ),
     Fact(
-        name="alarm-topic-region",
-        sentence="An alarm publishes to topics of its own region; `PutMetricAlarm` refuses others.",
-        source=Document(
-            "PutMetricAlarm",
-            "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html",
-        ),
-        relied_on_by=("deploy/regions.py:in_one_region",),
-        engines=NOWHERE,
-        by_hand="The refusal shows at deployment. The page shows topics of the alarm's region alone.",
-    ),
-    Fact(
         name="alarm-missing-data",
         sentence="An alarm whose metric has no data is INSUFFICIENT_DATA unless `TreatMissingData` says otherwise.",
         source=_ALARM,

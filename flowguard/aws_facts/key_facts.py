@@ -252,7 +252,7 @@ KEY_FACTS: Final = (
         name="kms-of-tables",
         sentence="DynamoDB opens a table's key in the name of each caller, with `kms:Decrypt`, and keeps it for "
         "minutes. Beside it the page asks for `Encrypt`, `ReEncrypt*`, `GenerateDataKey*` and `DescribeKey`, and of "
-        "who makes the table for `CreateGrant`.",
+        "who makes the table for `CreateGrant`, all of it through DynamoDB.",
         source=_TABLE_KMS,
         read="2023-06",
         relied_on_by=("deploy/key_uses.py:ITEMS",),

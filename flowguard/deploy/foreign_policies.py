@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flowguard.deploy.arns import POLICY_VERSION, queue_arn, table_arn
-from flowguard.deploy.key_policy import ALARMS
+from flowguard.deploy.key_policy import ALARMS, of_codecs
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
@@ -28,7 +28,8 @@ def policies_of_others(needed: Deployment, options: DeployOptions) -> str:
     partition = "aws" if options.region is None else partition_of(options.region)
     by_arn: dict[str, list[Statement]] = {}
     of_functions, of_topics = _used(needed, options.account, partition), _subscribed(needed, options.account)
-    for arn, statement in (*of_functions, *of_topics, *_alarmed(options)):
+    sealed = _sealed(needed, options.account, partition)
+    for arn, statement in (*of_functions, *of_topics, *_alarmed(options), *sealed):
         if _is_of_another(arn, options):
             by_arn.setdefault(arn, []).append(statement)
     policies = {
@@ -90,8 +91,6 @@ def _place(permission: Permission, partition: str) -> tuple[str, str] | None:
             return (name, name) if name.startswith("arn:") else None
         case Target.STREAM:
             return (name, name) if name.startswith("arn:") and ":kafka:" not in name else None
-        case Target.CODEC_KEY:
-            return (name, name) if name.startswith("arn:") and ":key/" in name else None
         case Target.OBJECTS:
             return f"arn:{partition}:s3:::{name.partition('/')[0]}", f"arn:{partition}:s3:::{name}"
         case Target.BUCKET:
@@ -99,6 +98,19 @@ def _place(permission: Permission, partition: str) -> tuple[str, str] | None:
             return bucket, bucket
         case _:
             return None
+
+
+def _sealed(needed: Deployment, account: str, partition: str) -> Iterator[tuple[str, Statement]]:
+    """Yield what the functions do with each key of a codec, by the ARN of the key or alias that it has."""
+    names = {
+        permission.name
+        for function in needed.functions
+        for permission in function.permissions
+        if permission.on is Target.CODEC_KEY and permission.name.startswith("arn:")
+    }
+    for arn in sorted(names):
+        for statement in of_codecs(needed, arn, (partition, arn.split(":")[3], account)):
+            yield arn, statement
 
 
 def _subscribed(needed: Deployment, account: str) -> Iterator[tuple[str, Statement]]:

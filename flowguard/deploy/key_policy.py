@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.deploy.arns import POLICY_VERSION, S3, Arn, queue_arn
 from flowguard.deploy.closed_queues import accounts_of, given_senders, is_closed, senders_elsewhere
-from flowguard.deploy.codec_uses import FLOW, OF_ENVIRONMENT
+from flowguard.deploy.codec_uses import ALIAS, FLOW, OF_ENVIRONMENT, alias_of
 from flowguard.deploy.key_uses import READS, SENDS, grouped, only_through
 from flowguard.deploy.needs import Deployment, Permission, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
@@ -72,7 +72,7 @@ def key_policy(needed: Deployment, key: str, options: DeployOptions) -> Statemen
         *_of_who_deploys(needed, key, place),
         *_of_services(needed, key, place),
         *_of_alarms(key, options),
-        *_of_codecs(needed, key, place),
+        *of_codecs(needed, key, place),
     ]
     return {"Version": POLICY_VERSION, "Statement": statements}
 
@@ -135,7 +135,9 @@ def _of_who_deploys(needed: Deployment, key: str, place: _Place) -> Iterator[Sta
         actions = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
         yield _named("WhoDeploys", _account(place), actions, {"StringEquals": only_through(key, making)})
     if {"dynamodb", "lambda"} & {*making}:
-        grants = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+        grants: dict[str, Any] = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+        if "lambda" not in making:  # no page says that Lambda asks for grants in a way that kms:ViaService sees
+            grants["StringEquals"] = only_through(key, ["dynamodb"])
         yield _named("WhoDeploysGrants", _account(place), ["kms:CreateGrant"], grants)
     if needed.kms_key == key and needed.has_scheduler:
         schedules = Arn("scheduler", f"schedule/{needed.scheduler_group}/*").filled(*place)
@@ -185,14 +187,19 @@ def _of_topics(needed: Deployment, key: str) -> Iterator[Statement]:
         yield _named("NoticesToTopics", _service(S3), SENDS, condition)
 
 
-def _of_codecs(needed: Deployment, key: str, place: _Place) -> Iterator[Statement]:
-    """Yield what roles may do with the key of a codec, for their flows alone."""
+def of_codecs(needed: Deployment, key: str, place: _Place) -> Iterator[Statement]:
+    """Yield what roles may do with the key of a codec, for their flows alone.
+
+    ``key`` is its ARN, or that of an alias of it, as the codec has it: then it may be used by that alias.
+    """
     uses: dict[tuple[str, ...], set[str]] = {}
     for permission in _on_keys(needed, Target.CODEC_KEY):
         if permission.name in (key, key.rpartition("/")[2]):
             uses.setdefault(permission.via, set()).update(permission.actions)
     for number, (flows, actions) in enumerate(sorted(uses.items())):
-        context = {FLOW: [*flows], OF_ENVIRONMENT: needed.at_aws.rule}
+        context: dict[str, Any] = {FLOW: [*flows], OF_ENVIRONMENT: needed.at_aws.rule}
+        if (alias := alias_of(key)) is not None:
+            context[ALIAS] = alias
         yield _named(f"Codecs{number or ''}", _account(place), sorted(actions), {"StringEquals": context})
 
 

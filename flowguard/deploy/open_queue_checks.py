@@ -86,7 +86,9 @@ def _excepted(
     """Yield what the statement that denies leaves out. Which role the scheduler has, only its schedules may tell."""
     for role in roles:
         is_all = role.endswith(f":{_NOBODY}")
-        if denied_to(role, documents, _SEND, arn) is False and (is_all or not needed.has_scheduler):
+        if needed.has_scheduler and not is_all:
+            continue
+        if denied_to(role, documents, _SEND, arn) is False:
             who = "roles" if is_all else role
             yield error(
                 "queue-open",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -41,6 +42,7 @@ from flowguard.text.setting_problems import (
     KMS_KEY,
     PLACE,
     POLICY,
+    PREFIX,
     QUEUE,
     REGION,
     ROLE,
@@ -116,6 +118,7 @@ _KEY: Final = "[key]"
 """The last part of the place of an error that is in a name and not in its value."""
 
 _BUCKET_ARN: Final = re.compile("arn:[a-z0-9-]+:s3:::(.+)")
+_ADDRESS: Final = re.compile(r"[0-9]+(\.[0-9]+){3}")
 _GROUP_ARN: Final = re.compile("arn:[a-z0-9-]+:scheduler:[a-z0-9-]+:[0-9]{12}:schedule-group/(.+)")
 
 
@@ -124,8 +127,19 @@ def _name_in(form: re.Pattern[str], given: Any) -> Any:
     return match[1] if isinstance(given, str) and (match := form.fullmatch(given)) is not None else given
 
 
+def _no_address(bucket: str) -> str:
+    if _ADDRESS.fullmatch(bucket) is not None:
+        raise ValueError("is an IP address, which no bucket has for a name")
+    return bucket
+
+
 _name_of_group = partial(_name_in, _GROUP_ARN)
-BucketName = Annotated[str, BeforeValidator(partial(_name_in, _BUCKET_ARN)), Field(pattern=BUCKET)]
+BucketName = Annotated[
+    str,
+    Field(pattern=BUCKET, min_length=3, max_length=63),
+    BeforeValidator(partial(_name_in, _BUCKET_ARN)),
+    AfterValidator(_no_address),
+]
 TagKey = Annotated[str, Field(pattern=TAG_KEY)]
 TagText = Annotated[str, Field(pattern=TAG_TEXT, max_length=LONGEST_TAG)]
 Days = Annotated[int, Field(ge=1)]
@@ -297,7 +311,7 @@ class SettingsOptions(Frozen):
     bucket_owner: str | None = Field(None, pattern=ACCOUNT)
     """The account of the bucket, where that is another than the functions'."""
     offload_above: int | None = Field(None, ge=1_024, le=200_000)
-    prefix: str | None = None
+    prefix: str | None = Field(None, pattern=PREFIX)
     scheduler_role: str | None = Field(None, pattern=ROLE)
     scheduler_group: Annotated[str, BeforeValidator(_name_of_group)] = Field("flowguard", pattern=SCHEDULE_GROUP)
     """The name of the group of schedules, or its ARN: of the account and region that is deployed to."""
@@ -309,6 +323,13 @@ class SettingsOptions(Frozen):
     observers: str | None = None
     """What watches, where that is not the logs alone. What it calls needs ``policies`` of the functions."""
     debug_sampled: bool | None = None
+
+    @field_validator("bucket_owner")
+    @classmethod
+    def _has_a_bucket(cls, owner: str | None, info: ValidationInfo) -> str | None:
+        if owner is not None and info.data.get("bucket") is None:
+            raise ValueError("has no effect without bucket")
+        return owner
 
     @property
     def at_aws(self) -> Names:

@@ -41,7 +41,8 @@ QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
 ANY_QUEUE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,80}(\.fifo)?$"
 PLACE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]+|https?://\S+|[A-Za-z0-9_-]{1,80}(\.fifo)?)$"
 TABLE: Final = "^[A-Za-z0-9_.-]{3,255}$"
-BUCKET: Final = "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
+BUCKET: Final = r"^[a-z0-9](\.?[a-z0-9-])*\.?[a-z0-9]$"
+PREFIX: Final = "^[A-Za-z0-9][A-Za-z0-9/!_.()-]{0,254}$"
 ANY_TABLE: Final = "^(arn:[a-z0-9-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/)?[A-Za-z0-9_.-]{3,255}$"
 ANY_TOPIC: Final = r"^(arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,256}(\.fifo)?$"
 STANDARD_TOPIC: Final = "^arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$"
@@ -50,7 +51,9 @@ STREAM: Final = (
     "|dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+"
     "|kafka:[a-z0-9-]+:[0-9]{12}:cluster/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9-]+)$"
 )
-SERVER: Final = "^[A-Za-z0-9.-]{1,253}:[0-9]{1,5}$"
+SERVER: Final = (
+    "^[A-Za-z0-9.-]{1,253}:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$"
+)
 GROUP: Final = "^[A-Za-z0-9/*:_+=.@-]{1,200}$"
 STORED_SECRET: Final = "^arn:[a-z0-9-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$"  # noqa: S105
 ROLE_PATH: Final = r"^/([A-Za-z0-9_+=,.@-]+/)*$"
@@ -87,6 +90,7 @@ PATTERNS: Final = {
     PLACE: "is no name, ARN or URL of a queue",
     TABLE: "is no name of a table: 3 to 255 of a-z, A-Z, 0-9, _, . and -; its ARN is the name under [tables.NAME]",
     BUCKET: "is no name of a bucket",
+    PREFIX: "is no beginning of keys: up to 255 of a-z, A-Z, 0-9 and / ! _ . ( ) -, with a letter or digit first",
     ANY_TABLE: "is no name or ARN of a table",
     ANY_TOPIC: "is no name or ARN of a topic",
     STANDARD_TOPIC: "is no ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:on-call",

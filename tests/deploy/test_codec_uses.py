@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from flowguard.cli.iac import FORMATS
-from flowguard.deploy import foreign_policies
 from flowguard.deploy.arns import codec_key_arn, statements_of
 from flowguard.deploy.audit import audited
 from flowguard.deploy.codec_uses import alias_of
+from flowguard.deploy.foreign_policies import policies_of_others
 from flowguard.deploy.key_policy import key_policies, key_policy, keys_of
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
@@ -115,17 +115,35 @@ def test_an_alias_is_a_condition_and_a_key_a_resource(key: str, alias: str | Non
 
 
 @pytest.mark.parametrize(
-    ("key", "is_named"),
+    ("key", "more"),
     [
-        (THEIRS, True),
-        ("alias/shop", False),
-        ("1f0c:key/", False),
-        ("arn:aws:kms:eu-north-1:222222222222:alias/shop", False),
+        (THEIRS, {}),
+        ("arn:aws:kms:eu-north-1:222222222222:alias/shop", {"kms:RequestAlias": "alias/shop"}),
+        ("alias/shop", None),
+        ("1f0c:key/", None),
+        ("arn:aws:kms:eu-west-1:111111111111:key/1f0c", None),
     ],
 )
-def test_the_policy_of_a_key_is_that_of_the_key_that_is_named_whole(key: str, is_named: bool) -> None:
-    permission = Permission(Target.CODEC_KEY.value, name=key, actions=BOTH)
-    assert foreign_policies._place(permission, "aws") == ((key, key) if is_named else None)
+def test_the_owner_of_a_key_elsewhere_lets_functions_use_it_for_their_flows(
+    key: str, more: dict[str, str] | None
+) -> None:
+    [function] = [each for each in deployment().functions if each.name == "picks-pick"]
+    permission = Permission(Target.CODEC_KEY.value, key, BOTH, ("picks",))
+    needed = replace(deployment(), functions=(replace(function, permissions=(permission,)),))
+    options = DeployOptions(account="1" * 12)
+    found = json.loads(policies_of_others(needed, options))
+    if more is None:
+        assert found == {}
+        return
+    [statement] = found[key]["Statement"]
+    assert statement == {
+        "Sid": "Codecs",
+        "Effect": "Allow",
+        "Principal": {"AWS": "arn:aws:iam::111111111111:root"},
+        "Action": [*BOTH],
+        "Resource": "*",
+        "Condition": {"StringEquals": {FLOW: ["picks"], ENVIRONMENT: "*", **more}},
+    }
 
 
 def of_codecs(needed: Deployment, key: str, **given: Any) -> list[dict[str, Any]]:

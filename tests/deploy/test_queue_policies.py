@@ -347,7 +347,8 @@ def of_one_account(count: int, size: int | None = None) -> list[str]:
     """Roles of one account, for whose queue the policy may take that many bytes."""
     roles = [f"arn:aws:iam::{ANOTHER}:role/{'r' * 30}{number:03}" for number in range(count)]
     if size is not None:
-        roles[-1] += "r" * ((size - size_with(roles)) // 2)
+        path = "p" * ((size - size_with(roles)) // 2 - 1)
+        roles[-1] = roles[-1].replace("role/", f"role/{path}/")
     return roles
 
 

@@ -36,7 +36,6 @@ TABLE: Final = f"arn:aws:dynamodb:{OWN}:table/lines"
 QUEUE: Final = f"arn:aws:sqs:{OWN}:parcels"
 TOPIC: Final = f"arn:aws:sns:{OWN}:news.fifo"
 KEY: Final = f"arn:aws:kms:{OWN}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
-ALARMED: Final = f"arn:aws:sns:{OWN}:on-call"
 SIGNED: Final = f"arn:aws:lambda:{OWN}:code-signing-config:csc-0123456789abcdef0"
 SECRET: Final = f"arn:aws:secretsmanager:{OWN}:secret:flowguard-1a2b3c"
 ON_CALL: Final = f"arn:aws:sns:{OWN}:on-call"
@@ -51,16 +50,6 @@ GIVEN: Final[Mapping[str, tuple[dict[str, Any], str, str]]] = {
     "the key of a table": ({"tables": {"lines": {"kms_key": KEY}}}, KEY, ENCRYPTS),
     "the key of a queue": ({"queues": {"parcels": {"kms_key": KEY}}}, KEY, ENCRYPTS),
     "the key of a topic": ({"topics": {"news.fifo": {"kms_key": KEY}}}, KEY, ENCRYPTS),
-    "the topic of alarms": (
-        {"alarm_topic": {"arn": ALARMED}},
-        ALARMED,
-        "an alarm notifies topics of its own region alone",
-    ),
-    "the key of the topic of alarms": (
-        {"alarm_topic": {"arn": ALARMED.replace(THERE, HERE), "kms_key": KEY}},
-        KEY,
-        ENCRYPTS,
-    ),
     "signed code": ({"code_signing": SIGNED}, SIGNED, "Lambda takes a configuration of its own region alone"),
     "the topic of the alarms": ({"alarm_topic": {"arn": ON_CALL}}, ON_CALL, ALARMED),
     "the key of that topic": ({"alarm_topic": {"arn": OURS, "kms_key": KEY}}, KEY, ENCRYPTS),

@@ -341,6 +341,8 @@ def test_two_flows_of_one_topic_have_groups_of_their_own() -> None:
     ("name", "value", "problem"),
     [
         ("servers", ["kafka-1.example.com"], "is no server of Kafka with its port"),
+        ("servers", ["kafka-1.example.com:65536"], "is no server of Kafka with its port"),
+        ("servers", ["kafka-1.example.com:0"], "is no server of Kafka with its port"),
         ("servers", [f"kafka-{number}.example.com:9096" for number in range(11)], "has more than 10 parts"),
         ("group", "a b", "is no consumer group"),
         ("group", "g" * 201, "is no consumer group"),
