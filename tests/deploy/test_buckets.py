@@ -189,6 +189,7 @@ def told(**topics: Any) -> Deployment:
 def test_each_bucket_may_publish_to_its_topic_as_long_as_it_is_of_this_account() -> None:
     """One statement for all: SNS refuses a policy of several statements without ids."""
     [(_, own)] = of_type("uploading", "AWS::SNS::TopicPolicy")
+    assert own["PolicyDocument"]["Version"] == "2012-10-17"
     [first] = own["PolicyDocument"]["Statement"]
     [(label, _)] = of_type("uploading", "AWS::SNS::Topic")
     assert own["Topics"] == [first["Resource"]] == [{"Ref": label}]

@@ -97,6 +97,10 @@ def test_a_queue_that_lets_everybody_in_is_found_once(principal: Any) -> None:
     assert looked(allows(principal, "sqs:GetQueueUrl")) == []
 
 
+def test_a_condition_that_each_request_meets_keeps_nobody_out() -> None:
+    assert looked(allows("*", Bool={"aws:SecureTransport": "true"})) == opened("everybody")
+
+
 @pytest.mark.parametrize(
     "condition",
     [
