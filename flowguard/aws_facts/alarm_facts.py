@@ -180,23 +180,21 @@ ALARM_FACTS: Final = (
         name="alarm-topic-region",
         sentence="An alarm notifies a topic of its own region alone: another is refused as `Invalid region`.",
         source=Document(
-            "fix: create SNS topics for alarms in us-west-2",
-            "https://github.com/cds-snc/notification-terraform/pull/128",
+            "PutMetricAlarm",
+            "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html",
         ),
-        read="2026-11",
         relied_on_by=("deploy/regions.py:in_one_region",),
         engines=NOWHERE,
-        by_hand="`aws cloudwatch put-metric-alarm` with such a topic shows the refusal.",
+        by_hand="`put-metric-alarm` shows the refusal. The page has topics of the alarm's region alone.",
     ),
     Fact(
         name="alarm-topic-policy",
         sentence="An alarm publishes as `cloudwatch.amazonaws.com` where the topic's policy lets it, which may ask for "
         "the alarm by `aws:SourceArn`.",
         source=Document(
-            "Why didn't I receive an SNS notification for my CloudWatch alarm trigger?",
-            "https://repost.aws/knowledge-center/cloudwatch-receive-sns-for-alarm-trigger",
+            "Example cases for Amazon SNS access control",
+            "https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html",
         ),
-        read="2026-11",
         relied_on_by=("deploy/foreign_policies.py:policies_of_others",),
         engines=NOWHERE,
         by_hand="It needs two accounts.",

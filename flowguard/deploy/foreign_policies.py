@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flowguard.deploy.arns import POLICY_VERSION, queue_arn, table_arn
-from flowguard.deploy.key_policy import ALARMS, of_codecs
+from flowguard.deploy.key_policy import ALARMS, of_codecs, on_keys
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
@@ -102,12 +102,7 @@ def _place(permission: Permission, partition: str) -> tuple[str, str] | None:
 
 def _sealed(needed: Deployment, account: str, partition: str) -> Iterator[tuple[str, Statement]]:
     """Yield what the functions do with each key of a codec, by the ARN of the key or alias that it has."""
-    names = {
-        permission.name
-        for function in needed.functions
-        for permission in function.permissions
-        if permission.on is Target.CODEC_KEY and permission.name.startswith("arn:")
-    }
+    names = {each.name for each in on_keys(needed, Target.CODEC_KEY) if each.name.startswith("arn:")}
     for arn in sorted(names):
         for statement in of_codecs(needed, arn, (partition, arn.split(":")[3], account)):
             yield arn, statement

@@ -87,8 +87,8 @@ def _too_large(key: str, size: int) -> str:
 def keys_of(needed: Deployment, options: DeployOptions) -> Sequence[str]:
     """Return the keys that a deployment uses."""
     alarms = options.alarm_topic.kms_key if options.alarm_topic is not None else None
-    codecs = {each.name for each in _on_keys(needed, Target.CODEC_KEY) if ":key/" in each.name}
-    return sorted({each.name for each in _on_keys(needed)} | codecs | ({alarms} if alarms is not None else set()))
+    codecs = {each.name for each in on_keys(needed, Target.CODEC_KEY) if ":key/" in each.name}
+    return sorted({each.name for each in on_keys(needed)} | codecs | ({alarms} if alarms is not None else set()))
 
 
 _Place = tuple[str, str, str]
@@ -102,7 +102,7 @@ def _account(place: _Place) -> dict[str, Any]:
 
 def _of_functions(needed: Deployment, key: str, place: _Place) -> Iterator[Statement]:
     """Yield what the account's policies may allow the roles of functions, through each service as much as it takes."""
-    used = [(key, via, each.actions) for each in _on_keys(needed) if each.name == key for via in each.via]
+    used = [(key, via, each.actions) for each in on_keys(needed) if each.name == key for via in each.via]
     for permission in grouped(used):
         name = "Functions" + "".join(service.title() for service in permission.via)
         yield _named(name, _account(place), permission.actions, {"StringEquals": only_through(key, permission.via)})
@@ -193,7 +193,7 @@ def of_codecs(needed: Deployment, key: str, place: _Place) -> Iterator[Statement
     ``key`` is its ARN, or that of an alias of it, as the codec has it: then it may be used by that alias.
     """
     uses: dict[tuple[str, ...], set[str]] = {}
-    for permission in _on_keys(needed, Target.CODEC_KEY):
+    for permission in on_keys(needed, Target.CODEC_KEY):
         if permission.name in (key, key.rpartition("/")[2]):
             uses.setdefault(permission.via, set()).update(permission.actions)
     for number, (flows, actions) in enumerate(sorted(uses.items())):
@@ -203,7 +203,7 @@ def of_codecs(needed: Deployment, key: str, place: _Place) -> Iterator[Statement
         yield _named(f"Codecs{number or ''}", _account(place), sorted(actions), {"StringEquals": context})
 
 
-def _on_keys(needed: Deployment, on: Target = Target.KEY) -> Iterator[Permission]:
+def on_keys(needed: Deployment, on: Target = Target.KEY) -> Iterator[Permission]:
     """Yield the permissions of all functions on keys of a kind."""
     for function in needed.functions:
         yield from (permission for permission in function.permissions if permission.on is on)

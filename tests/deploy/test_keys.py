@@ -313,6 +313,9 @@ def made_through(needed: Deployment, key: str = KEY) -> list[str]:
         return []
     services = [place.split(".")[0] for place in found["WhoDeploys"]["Condition"]["StringEquals"][VIA]]
     assert ("WhoDeploysGrants" in found) == bool({"dynamodb", "lambda"} & set(services))
+    if "WhoDeploysGrants" in found:
+        through = {} if "lambda" in services else {"StringEquals": {VIA: ["dynamodb.eu-west-1.amazonaws.com"]}}
+        assert found["WhoDeploysGrants"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}, **through}
     return services
 
 

@@ -255,6 +255,11 @@ TESTED: Final = (
         "schedules, which are judged where their flow is defined; a tick is a request as others",
     ),
     Elsewhere(
+        r"^deploy\.(open_queue_checks\.|planned\.policies\.role_may|planned\.statements\.named_roles)",
+        ("tests/deploy/planned/test_open_queues.py",),
+        "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.(schedule_plan|event_checks)\.|^deploy\..*(\.every\b|has_scheduler|[sS]chedule_role_arn|makes_group|"
         r"\w+\.schedules\b(?![:(]))|^deploy\.at_aws\._Renaming\._schedule",
         ("tests/deploy/test_schedules.py", "tests/deploy/test_doctor.py", "tests/deploy/test_derive.py"),
@@ -825,11 +830,6 @@ TESTED: Final = (
             "tests/deploy/test_formats_agree.py",
         ),
         "who may send to a queue, which no message meets",
-    ),
-    Elsewhere(
-        r"^deploy\.(open_queue_checks\.|planned\.policies\.role_may|planned\.statements\.named_roles)",
-        ("tests/deploy/planned/test_open_queues.py",),
-        "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.planned\.(statements|policies)\.(?!documents_of)",
