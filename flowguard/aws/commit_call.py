@@ -20,7 +20,7 @@ from flowguard.aws.items import ASKER, Item, number, record_item, run_key, value
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import answered_askers, noted_asker
 from flowguard.protocol.fields import IN_PLACE_OF_A_CLAIM
-from flowguard.protocol.run import ENDED, BackOff, Burst, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
+from flowguard.protocol.run import ENDED, BackOff, Burst, Claim, ClaimRequest, Commit, NewWait, Rest, RunItem, Status
 from flowguard.protocol.run_history import after_commit, after_retry, newest
 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
@@ -53,12 +53,14 @@ def release_call(
     *,
     failed: bool,
     history: str = "",
-    rest: BackOff | Burst | None = None,
+    rest: Rest = None,
+    noted: str = "",
 ) -> Any:
     """Build the UpdateItem that ends a lease. With ``failed`` the item counts the attempt.
 
-    ``history`` tells of it. ``rest`` notes why it failed, or until when the run is put off.
-    The worker was not killed: ``kills`` is one less, since the next claim of the attempt adds one for each lease.
+    ``noted`` is to which, if nobody may repeat it. ``history`` tells of it. ``rest``
+    notes why it failed, or until when the run is put off. The worker was not killed: ``kills`` is one less, since the
+    next claim of the attempt adds one for each lease.
     """
     item = claim.item
     update = _Update(
@@ -75,8 +77,8 @@ def release_call(
             ":kills": number(-1 if failed else item.kills - 1),
         },
     )
-    if failed:
-        update.changes.append("in_place = :retry")
+    if noted:
+        update.set("in_place", ":noted", {"S": noted})
     if history:
         update.set(HISTORY, ":history", {"S": history})
     if isinstance(rest, BackOff):
@@ -165,11 +167,11 @@ class CommitCalls:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
-    def history_after_retry(self, claim: Claim, now: int, rest: BackOff | Burst | None) -> str:
+    def history_after_retry(self, claim: Claim, now: int, rest: Rest, noted: str) -> str:
         """Return the history with an attempt that has failed, as much as the item has room for beside its error."""
         key = run_key(claim.message.flow, claim.message.object_id)
         state = self._texts.stored_state(claim)
-        return newest(after_retry(claim, now), room_in_claimed(claim, key, state, rest))
+        return newest(after_retry(claim, now), room_in_claimed(claim, key, state, rest, noted))
 
 
 def _ending(item: RunItem, commit: Commit) -> _Update:

@@ -23,7 +23,7 @@ from flowguard.aws.items import ASKER, Item, record_item, size_of_value
 from flowguard.protocol.callers import Callers, caller_key
 from flowguard.protocol.claims import answered_askers
 from flowguard.protocol.fields import FIELDS
-from flowguard.protocol.run import BackOff, Burst, Claim, Commit, RunItem, Status
+from flowguard.protocol.run import Claim, Commit, Rest, RunItem, Status
 from flowguard.protocol.run_history import LONGEST
 
 NAME: Final = "history"
@@ -43,7 +43,6 @@ _COUNTS: Final = 5
 _MAP: Final = 3
 _FIRST_TEXT: Final = len("first_text") + 32 + len("text_epoch") + 3
 _KILLS: Final = len("kills") + 3
-_OF_A_RELEASE: Final = _KILLS + len("in_place") + 3
 
 _MORE: Final = 96
 """Bytes of the names of what not every run item has, or of a count with many digits."""
@@ -72,23 +71,20 @@ def room_after_commit(claim: Claim, commit: Commit, key: Item, texts: PackedText
     return max(0, min(LONGEST, _room(size), _room(*_after_next_claim(size, item, commit, sizes))))
 
 
-def room_in_claimed(claim: Claim, key: Item, state: int, rest: BackOff | Burst | None) -> int:
+def room_in_claimed(claim: Claim, key: Item, state: int, rest: Rest, noted: str = "") -> int:
     """Return the bytes that the history may have in the item that the claim has left.
 
-    ``state`` is the bytes of its state, ``rest`` is written beside the history. Where the item holds what nobody
-    has counted, the history does not grow.
+    ``state`` is the bytes of its state; ``rest`` and ``noted`` are written beside the history. Where the item has what
+    nobody has counted, the history does not grow.
     """
     item = claim.item
     if any(part is not None for part in (item.outbox, item.wait, item.callers, item.answered, item.burst)):
         return len(item.history.encode())
-    size = (
-        _plain(item, key, Status.RUNNING)
-        + _OF_A_RELEASE
-        + (len("state") + state if state else 0)
-        + sum(_kept(claim, None))
-    )
+    size = _plain(item, key, Status.RUNNING) + _KILLS + (len("state") + state if state else 0) + sum(_kept(claim, None))
     if rest is not None:
         size += len("back_off") + _value_size(record_item(rest))
+    if noted:
+        size += len("in_place") + len(noted)
     return max(0, min(LONGEST, _room(size)))
 
 

@@ -29,7 +29,6 @@ from flowguard.protocol.claims import begins_anew, decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import (
     BackOff,
-    Burst,
     Claim,
     ClaimRequest,
     Commit,
@@ -37,6 +36,7 @@ from flowguard.protocol.run import (
     Fenced,
     FencedBy,
     Refused,
+    Rest,
     RunItem,
 )
 from flowguard.verdicts import Verdict
@@ -159,13 +159,14 @@ class DynamoDBStore:
 
     # -- release
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
         """End the lease with one UpdateItem under the commit's own fence, and note why the attempt failed.
 
         Repeated after a lost answer it writes the same again.
         """
-        history = self._calls.history_after_retry(claim, now, rest) if failed else ""
-        self._write_fenced(release_call(self._table, claim, now, failed=failed, history=history, rest=rest))
+        history = self._calls.history_after_retry(claim, now, rest, noted) if failed else ""
+        call = release_call(self._table, claim, now, failed=failed, history=history, rest=rest, noted=noted)
+        self._write_fenced(call)
 
     def back_off(self, claim: Claim, back_off: BackOff) -> None:
         """Note with one UpdateItem why the hop rests. Nothing is written where its worker is fenced."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+from zlib import crc32
 
 from flowguard.names.ids import Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key, listed_key
@@ -207,18 +208,32 @@ def kills_before(item: RunItem | None, message: Message, owner: Owner | None = N
     return item.kills if item.owner == item.reset_by else item.kills + 1
 
 
-def attempt_to_go_on_at(item: RunItem | None, message: Message, *, is_in_place: bool) -> int | None:
-    """Return the retry count at which a message is claimed once more, since the item's is ahead of it at this very hop.
+def attempt_noted(item: RunItem, retry: int) -> str:
+    """Return what the item notes when a call is counted to an attempt of its hop: it is good for no other."""
+    return f"{crc32(item.request_id.encode()):08x}.{item.hop}.{item.redrive}.{retry}"
 
-    A record that is tried again in its place (``is_in_place``) carries no count. Such a record may also have brought
-    the item to its count beside a message that was sent for the hop. Its sender may not repeat it, so the message goes
-    on from there: to drop it would lose the run.
+
+def goes_on_as(item: RunItem | None, message: Message, *, is_in_place: bool) -> Message | None:
+    """Return the message as the attempt that the item is at, to be claimed as that. None for one that is as it is.
+
+    A record that is tried again in its place (``is_in_place``) carries no count. A call may have brought the item to
+    its count, and to a later time of the request, beside a message that was sent for the hop. Nobody may repeat the
+    call, so that message goes on from there: to drop it would lose the run.
     """
-    if item is None or item.done or item.retry <= message.retry:
+    if item is None or item.done:
         return None
     if (item.request_id, item.hop, item.redrive) != (message.request_id, message.hop, message.redrive):
         return None
-    return item.retry if is_in_place or item.in_place == item.retry else None
+    later = message
+    if item.retry > message.retry and (is_in_place or _is_noted(item)):
+        later = later.at_retry(item.retry)
+    if item.retry == later.retry and item.hop == 1 and item.requested_at > message.requested_at and _is_noted(item):
+        later = later._replace(requested_at=item.requested_at)
+    return None if later is message else later
+
+
+def _is_noted(item: RunItem) -> bool:
+    return item.in_place == attempt_noted(item, item.retry)
 
 
 def needs_lease(claim: Claim) -> bool:

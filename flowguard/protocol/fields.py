@@ -251,8 +251,8 @@ FIELDS: Final = (
     Field("burst", Burst, "Until when the run is put off for newer requests", frozenset({RELEASE}), _COMMIT),
     Field(
         "in_place",
-        Kind.COUNT,
-        "The attempt to which a record was counted that is tried again in its place, such as an invocation's",
+        Kind.TEXT,
+        "The attempt to which a call of Lambda or SNS was counted, which nobody may repeat, with its request's digest",
         frozenset({RELEASE}),
         _COMMIT,
     ),

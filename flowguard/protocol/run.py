@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import StrEnum
+from typing import TypeAlias
 
 from flowguard.errors import CannotOpen, KeyUnavailable, TextGone
 from flowguard.items.writes import Write
@@ -71,6 +72,10 @@ class Burst(NamedTuple):
     since: int
     until: int
     requested_at: int
+
+
+Rest: TypeAlias = BackOff | Burst | None
+"""Why nobody works on a hop for a while."""
 
 
 class RunItem(NamedTuple):
@@ -145,8 +150,8 @@ class RunItem(NamedTuple):
     """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
     kills: int = 0
     """How many workers of this attempt were killed before the last one. One less where that gave its claim back."""
-    in_place: int = 0
-    """The attempt to which a record was counted that is tried again in its place. Its sender may not repeat it."""
+    in_place: str = ""
+    """The attempt to which a call was counted that nobody may repeat, as :func:`claims.attempt_noted` says it."""
     first_text: str | None = None
     """What tells the text that has claimed the first hop from others, until that hop is committed.
 

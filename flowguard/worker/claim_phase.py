@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from flowguard.names.ids import Owner
-from flowguard.protocol.claims import attempt_to_go_on_at, needs_lease
+from flowguard.protocol.claims import goes_on_as, needs_lease
 from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
 from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
@@ -62,8 +62,8 @@ class ClaimPhase:
             message, read = yield from self.judged(arrival, budget)
             return arrival._replace(message=message), read
         claim = yield from self._asked(arrival, budget)
-        while (retry := _retry_in_item(arrival, claim)) is not None:
-            arrival = arrival._replace(message=arrival.message.at_retry(retry))
+        while (onward := _goes_on(arrival, claim)) is not None:
+            arrival = arrival._replace(message=onward)
             claim = yield Claiming(self.request(arrival, budget))
         while (later := later_in_series(arrival.message, claim)) is not None:
             claim = yield from self._asked(arrival := arrival._replace(message=later), budget)
@@ -83,8 +83,8 @@ class ClaimPhase:
     def judged(self, arrival: Arrival, budget: Budget) -> Way[tuple[Message, Claim | Refused]]:
         """Decide the claim by a read, and return it with the message at the attempt that the item says it is."""
         claim: Claim | Refused = yield Judging(self.request(arrival, budget))
-        while (retry := _retry_in_item(arrival, claim)) is not None:
-            arrival = arrival._replace(message=arrival.message.at_retry(retry))
+        while (onward := _goes_on(arrival, claim)) is not None:
+            arrival = arrival._replace(message=onward)
             claim = yield Judging(self.request(arrival, budget))
         while (later := later_in_series(arrival.message, claim)) is not None:
             claim = yield Judging(self.request(arrival := arrival._replace(message=later), budget))
@@ -129,9 +129,10 @@ def release(services: Services, claim: Claim) -> None:
             services.store.release(claim, services.clock.now(), failed=False)
 
 
-def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
+def _goes_on(arrival: Arrival, claim: Claim | Refused) -> Message | None:
+    """Return the message to claim once more in place of one that was refused."""
     is_in_place = arrival.envelope.retried_in_place
-    return attempt_to_go_on_at(claim.item, arrival.message, is_in_place=is_in_place)
+    return goes_on_as(claim.item, arrival.message, is_in_place=is_in_place) if isinstance(claim, Refused) else None
 
 
 def _longest_lease(arrival: Arrival) -> int:

@@ -58,7 +58,8 @@ class GivenUp:
             return arrival
         if isinstance(claim, Refused):
             return arrival._replace(begins=False)
-        kills = kills_before(claim.before, message)
+        is_in_place = arrival.envelope.retried_in_place
+        kills = kills_before(claim.before, message if is_in_place else arrival.message)  # a call's are not the record's
         if kills >= ENOUGH_KILLS:
             return arrival._replace(problem=killed(kills))
         since = self._since(arrival)

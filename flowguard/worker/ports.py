@@ -18,7 +18,6 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
     BackOff,
-    Burst,
     Claim,
     ClaimRequest,
     Commit,
@@ -27,6 +26,7 @@ from flowguard.protocol.run import (
     Looked,
     Refused,
     ResetOnce,
+    Rest,
     RunItem,
     RunName,
     Settled,
@@ -289,10 +289,10 @@ class Store(Protocol):
         """
         ...
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
         """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
 
-        ``rest`` is noted: a back-off until the next claim, a burst until a commit. Another worker is not written over.
+        A back-off (``rest``) is kept until the next claim, a burst until a commit, as is the attempt that is ``noted``.
         """
         ...
 

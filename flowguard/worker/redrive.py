@@ -14,7 +14,7 @@ from flowguard.flow import AnyFlow
 from flowguard.names.ids import Owner
 from flowguard.protocol.answers import AskShard, judge_member
 from flowguard.protocol.answers import judge as verdict_on
-from flowguard.protocol.claims import attempt_to_go_on_at, decide
+from flowguard.protocol.claims import decide, goes_on_as
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.forgotten import NOW, is_forgotten
 from flowguard.protocol.groups import Member
@@ -64,8 +64,8 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
     message = letter.returning()
     if (unread := _without_reading(letter, message)) is not None:
         return unread
-    retry = attempt_to_go_on_at(item, message, is_in_place=False)
-    asked = message if retry is None else message.at_retry(retry)
+    is_in_place = letter.envelope is not None and letter.envelope.is_fifo
+    asked = goes_on_as(item, message, is_in_place=is_in_place) or message
     verdict = decide(item, _request(asked, now, letter.flow))
     if item is None:
         return _without_item(message, verdict)

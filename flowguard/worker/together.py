@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, TypeGuard
 from flowguard.clock import Clock
 from flowguard.errors import OtherRelease
 from flowguard.names.ids import ObjectId
-from flowguard.protocol.claims import attempt_to_go_on_at, kills_before, outlived
+from flowguard.protocol.claims import goes_on_as, kills_before, outlived
 from flowguard.protocol.run import Claim, Refused
 from flowguard.stage import MOST_AT_ONCE, AnyStage
 from flowguard.startup.named_tuple import NamedTuple
@@ -88,7 +88,7 @@ class Shared(NamedTuple):
         claim = self.answer
         if isinstance(claim, Refused):
             is_in_place = self.arrival.envelope.retried_in_place
-            return attempt_to_go_on_at(claim.item, self.arrival.message, is_in_place=is_in_place) is not None
+            return goes_on_as(claim.item, self.arrival.message, is_in_place=is_in_place) is not None
         if not isinstance(claim, Claim) or claim.unwritten is not None:
             return self.arrival.envelope.receive_count > 1
         return kills_before(claim.before, claim.message) > 0

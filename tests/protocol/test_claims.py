@@ -11,12 +11,13 @@ from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.claims import (
     answered_askers,
-    attempt_to_go_on_at,
+    attempt_noted,
     begins_list,
     can_be_reset,
     decide,
     fenced_by,
     finds_old_memory,
+    goes_on_as,
     is_claimed_by,
     kills_before,
     noted_asker,
@@ -419,24 +420,59 @@ def test_whoever_left_the_attempt_as_it_was_claimed_was_killed(changes: dict[str
     assert kills_before(None, asked().message) == 0
 
 
+HERE: dict[str, Any] = {"retry": 3, "requested_at": 500, "redrive": 1, "done": False}
+
+
 @pytest.mark.parametrize(
-    ("changes", "is_in_place", "retry"),
+    ("noted", "changes", "is_in_place", "retry", "at"),
     [
-        ({"in_place": 3}, False, 3),
-        ({"in_place": 2}, False, None),
-        ({}, False, None),
-        ({}, True, 3),
-        ({"in_place": 3, "done": True}, True, None),
-        ({"in_place": 1, "retry": 1}, True, None),
-        ({"in_place": 3, "hop": 3}, True, None),
-        ({"in_place": 3, "redrive": 2}, True, None),
-        ({"in_place": 3, "request_id": RequestId("n")}, True, None),
+        (3, {}, False, 3, 500),
+        (2, {}, False, None, None),
+        (None, {}, False, None, None),
+        (None, {}, True, 3, 500),
+        (3, {"done": True}, True, None, None),
+        (1, {"retry": 1}, True, None, None),
+        (3, {"hop": 3}, True, None, None),
+        (3, {"redrive": 2}, True, None, None),
+        (3, {"request_id": RequestId("n")}, True, None, None),
+        (3, {"requested_at": 600}, False, 3, 500),
+        (3, {"requested_at": 600, "hop": 1}, False, 3, 600),
+        (1, {"requested_at": 600, "hop": 1, "retry": 1}, False, 1, 600),
+        (None, {"requested_at": 600, "hop": 1, "retry": 1}, False, None, None),
+        (None, {"requested_at": 600, "hop": 1}, True, 3, 500),
+        (3, {"requested_at": 400, "hop": 1}, False, 3, 500),
+        (0, {"requested_at": 600, "hop": 1, "retry": 0}, False, None, None),
     ],
 )
-def test_a_message_goes_on_at_the_attempt_of_the_item_where_none_counts_it(
-    changes: dict[str, Any], *, is_in_place: bool, retry: int | None
+def test_a_message_goes_on_as_the_attempt_of_the_item_where_none_counts_it(
+    noted: int | None, changes: dict[str, Any], *, is_in_place: bool, retry: int | None, at: int | None
 ) -> None:
-    stands = item(**{"retry": 3, **changes})
-    message = Message("f", "s", 1, ObjectId("o"), RequestId("m"), 500, "{}", hop=2, retry=1, redrive=1)
-    assert attempt_to_go_on_at(stands, message, is_in_place=is_in_place) == retry
-    assert attempt_to_go_on_at(None, message, is_in_place=is_in_place) is None
+    stands = item(**{**HERE, **changes})
+    if noted is not None:
+        stands = stands._replace(in_place=attempt_noted(stands, noted))
+    message = Message(
+        "f",
+        "s",
+        1,
+        ObjectId("o"),
+        RequestId("m"),
+        500,
+        "{}",
+        hop=1 if changes.get("hop") == 1 else 2,
+        retry=1,
+        redrive=1,
+    )
+    onward = goes_on_as(stands, message, is_in_place=is_in_place)
+    assert onward == (None if retry is None or at is None else message._replace(retry=retry, requested_at=at))
+    assert goes_on_as(None, message, is_in_place=is_in_place) is None
+
+
+def test_what_is_noted_is_good_for_one_attempt_of_one_hop_of_one_request() -> None:
+    stands = item(**HERE)
+    others = [
+        stands._replace(request_id=RequestId("n")),
+        stands._replace(hop=3),
+        stands._replace(redrive=2),
+    ]
+    assert len({attempt_noted(each, 3) for each in (stands, *others)} | {attempt_noted(stands, 4)}) == 5
+    assert len(attempt_noted(stands, 3)) <= 18

@@ -193,7 +193,12 @@ def _updates() -> Iterator[tuple[Writer, str, Mapping[str, str]]]:
     calls: list[tuple[Writer, Any]] = [(claiming(one), claim_call("table", one)) for one in _requests()]
     claim = _claim(_asked(OnConflict.ATTACH, 2, False))
     calls += [(fields.COMMIT, one) for one in _commits()]
-    calls.append((fields.RELEASE, release_call("table", claim, NOW, failed=True, history="x", rest=BackOff(NOTE, NOW))))
+    calls.append(
+        (
+            fields.RELEASE,
+            release_call("table", claim, NOW, failed=True, history="x", rest=BackOff(NOTE, NOW), noted="n"),
+        )
+    )
     taken_over = claim._replace(item=claim.item._replace(outbox=Outbox(RequestId("another"), NOW, ())))
     calls.append((fields.RELEASE, release_call("table", taken_over, NOW, failed=False, rest=Burst(NOW, NOW, NOW))))
     calls.append((fields.BACK_OFF, back_off_call("table", claim, BackOff(NOTE, NOW))))
@@ -242,7 +247,7 @@ def _commits() -> Iterator[Any]:
         "memo": Memo(RequestId("r"), 1, {}, 9),
         "failed": FAILED,
         "burst": Burst(NOW, NOW, NOW),
-        "in_place": 1,
+        "in_place": "0.1.0.1",
     }
     new = NewWait(WaitPlan("stage-2", {"a": None}), 0, NOW)
     ends: list[Commit] = [

@@ -16,7 +16,7 @@ from flowguard.events import Tally
 from flowguard.names.ids import SeededIds
 from flowguard.protocol.claims import taken
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import BackOff, Burst, Claim, RunItem
+from flowguard.protocol.run import BackOff, Claim, Rest, RunItem
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.asks import Answer, Ask, Calls, Claiming, Committing, Judging
@@ -88,7 +88,7 @@ class Replayed:
     def batches(self) -> None:
         return None
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
         self.did.append("count the attempt" if failed else "release")
 
     def note_kills(self, claim: Claim) -> None:

@@ -21,13 +21,13 @@ from flowguard.payload.codec import Codecs
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import (
     BackOff,
-    Burst,
     Claim,
     ClaimRequest,
     Commit,
     Committed,
     Fenced,
     Refused,
+    Rest,
     RunItem,
     Status,
 )
@@ -112,7 +112,7 @@ class Others:
     def judge(self, request: ClaimRequest) -> Refused:
         raise AssertionError("every stage takes a lease")
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
         raise AssertionError("nothing was claimed")
 
     def back_off(self, claim: Claim, back_off: BackOff) -> None:

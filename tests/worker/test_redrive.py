@@ -13,6 +13,7 @@ from flowguard.flow import ATTACH, IGNORE, PER_REQUEST, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.callers import Callers
+from flowguard.protocol.claims import attempt_noted
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.groups import Member
 from flowguard.protocol.outbox import Kind
@@ -234,11 +235,19 @@ def test_an_asker_is_named_by_the_letter_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("in_place", "fate_then"),
-    [(3, Fate.REDRIVEN), (0, Fate.SUPERSEDED), (2, Fate.SUPERSEDED)],
-    ids=["of its record or a call", "of retries in the queue", "of a call, before retries in the queue"],
+    ("noted", "queue", "fate_then"),
+    [
+        (3, "works", Fate.REDRIVEN),
+        (2, "works", Fate.SUPERSEDED),
+        (None, "works", Fate.SUPERSEDED),
+        (None, "works.fifo", Fate.REDRIVEN),
+    ],
+    ids=["of a call", "of a call, before retries in the queue", "of retries in the queue", "of its own record"],
 )
-def test_a_request_goes_back_where_attempts_have_failed_that_no_message_counts(in_place: int, fate_then: Fate) -> None:
-    """SQS has moved a request from a FIFO queue: its attempts are in the item alone."""
-    item = run_item(hop=1, request_id=RequestId("r"), requested_at=5, retry=3, in_place=in_place, done=False)
-    assert fate(moved(FIRST), item)[0] is fate_then
+def test_a_request_goes_back_where_attempts_have_failed_that_no_message_counts(
+    noted: int | None, queue: str, fate_then: Fate
+) -> None:
+    item = run_item(hop=1, request_id=RequestId("r"), requested_at=5, retry=3, done=False)
+    if noted is not None:
+        item = item._replace(in_place=attempt_noted(item, noted))
+    assert fate(moved(FIRST, queue), item)[0] is fate_then

@@ -16,6 +16,7 @@ from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
 from flowguard.handler import lambda_handler
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.claims import attempt_noted
 from flowguard.protocol.run import AwaitingRow, Claim, Commit, NewWait, Refused, RunItem, Status
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -145,7 +146,9 @@ def test_of_a_record_that_is_retried_in_place_a_later_attempt_may_kill() -> None
     in_order = duplicate._replace(arrival=found.arrival._replace(envelope=in_place))
     assert in_order.may_kill
     assert not in_order._replace(answer=Refused(Verdict.BUSY, ahead._replace(retry=0))).may_kill
-    assert duplicate._replace(answer=Refused(Verdict.DUPLICATE, ahead._replace(in_place=1))).may_kill
+    assert duplicate._replace(
+        answer=Refused(Verdict.DUPLICATE, ahead._replace(in_place=attempt_noted(ahead, 1)))
+    ).may_kill
 
 
 def test_what_names_no_object_goes_alone() -> None:

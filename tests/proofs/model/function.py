@@ -32,7 +32,6 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
     BackOff,
-    Burst,
     Claim,
     ClaimRequest,
     Commit,
@@ -41,6 +40,7 @@ from flowguard.protocol.run import (
     Looked,
     Refused,
     ResetOnce,
+    Rest,
     RunItem,
     RunName,
     Settled,
@@ -333,7 +333,7 @@ class _Outside:
             expires_at=request.expires_at - late_by,
         )
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: BackOff | Burst | None = None) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
         self.ask(Releasing(claim, failed))
 
     def note_kills(self, claim: Claim) -> None:

@@ -321,7 +321,7 @@ TESTED: Final = (
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
-        r"^aws\.commit_call\.(_ending: .*in_place|release_call: (.*in_place|failed → forced \w+ \(3\)))",
+        r"^aws\.commit_call\.(_ending: .*in_place|release_call: .*(in_place|noted))",
         ("tests/worker/runtime/test_two_ways.py",),
         "the explorer's messages come from queues",
     ),
@@ -338,7 +338,7 @@ TESTED: Final = (
         r"^worker\.(denials\.|hop_memory\.HopMemory\.remember: self\._taken|external_answers\..*not queued|"
         r"commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
         r"handle_phase\.(_decoded|_may_have_been_read|_read: message)|"
-        r"no_run\.NoRun\.(parked|ending: isinstance)|claim_phase\._retry_in_item: \w+ is None|"
+        r"no_run\.NoRun\.(parked|ending: isinstance)|"
         r"fail_phase\.(_unread|FailPhase\.(_end: unread|_is_parked_for|_parked|_again: self\._services\.denials))|"
         r"dispatch\.(send_or_park: (\w+\.denials|\w+ not in)|_park: \w+\.denials|Due\.judged|not_sent)|"
         r"unread\.|settler\.Settler\._is_parked: self\._services\.denials)",
@@ -467,7 +467,7 @@ TESTED: Final = (
         "FIFO queues whose records rest for minutes, and rows of a full history that are refused",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.ClaimPhase\.judged: .*_retry_in_item",
+        r"^worker\.claim_phase\.ClaimPhase\.judged: .*_goes_on",
         ("tests/worker/runtime/test_given_up.py",),
         "no outage of the explorer lasts until SQS gives records up",
     ),
@@ -1896,7 +1896,7 @@ TESTED: Final = (
         "the explorer's functions have no Lambda that says how long is left",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.ClaimPhase\._attempt: .*_retry_in_item",
+        r"^worker\.claim_phase\.ClaimPhase\._attempt: .*_goes_on",
         (
             "tests/worker/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",
             "tests/worker/runtime/test_no_queue.py",

@@ -15,6 +15,7 @@ from flowguard.step import Step
 from flowguard.testing.lambda_events import sns_event
 from tests.scene import START, Scene
 from tests.worker.runtime.mishaps import Died, boom, die
+from tests.worker.runtime.test_given_up import came_back, give_up
 from tests.worker.runtime.test_no_queue import Quarter, without
 
 
@@ -25,6 +26,14 @@ def published(at: Scene) -> Any:
 
 def called(at: Scene) -> Any:
     return published(at)["Records"][0]["Sns"]
+
+
+def called_later(at: Scene) -> Any:
+    """The same request, asked for at a later time than the message in the queue says."""
+    message = at.message(requested_at=START + 5_000)
+    return sns_event("orders", message.text, message_id="sns-2", published_at=START, attributes=message.attributes())[
+        "Records"
+    ][0]["Sns"]
 
 
 BY_A_CALL = {"SNS": published, "an invocation": called}
@@ -66,7 +75,7 @@ def test_the_retry_in_the_queue_goes_on_where_the_calls_have_stopped(at: Scene, 
     assert at.priced() == 1
     assert [attempt for _, _, attempt in at.script.handled] == [1, *range(1, calls + 1), calls + 1]
     assert len(at.sent("close-order")) == 1
-    assert (item_of(at).done, item_of(at).in_place) == (True, 0)
+    assert (item_of(at).done, item_of(at).in_place) == (True, "")
 
 
 @pytest.mark.parametrize("event_of", BY_A_CALL.values(), ids=BY_A_CALL)
@@ -114,4 +123,42 @@ def test_a_call_that_costs_no_attempt_notes_none(at: Scene) -> None:
     at.script.pricing = well
     with intercept(without("TransactWriteItems")):
         call(at, called, 1)
-    assert (item_of(at).retry, item_of(at).in_place) == (1, 0)
+    assert (item_of(at).retry, item_of(at).in_place) == (1, "")
+
+
+@pytest.mark.parametrize("retry", [0, 1], ids=["the request", "its retry"])
+def test_a_call_with_a_later_time_keeps_the_message_in_the_queue_from_nothing(at: Scene, retry: int) -> None:
+    at.script.pricing = boom
+    if retry:
+        rests(at)
+    call(at, called_later, 1)
+    at.clock.advance(seconds=60)
+    at.script.pricing = well
+    assert at.deliver(at.message(retry=retry)) == [True]
+    assert (at.priced(), item_of(at).requested_at) == (1, START + 5_000)
+
+
+def test_what_a_call_of_one_request_has_noted_is_nothing_to_the_next(at: Scene) -> None:
+    at.script.pricing = boom
+    call(at, called, 1)
+    at.deliver(at.newer())
+    at.clock.advance(seconds=60)
+    at.script.pricing = die
+    with pytest.raises(Died):
+        at.deliver(at.newer(retry=1))
+    at.clock.advance(seconds=900)
+    at.script.pricing = well
+    assert at.deliver(at.newer()) == [True]
+    assert (at.told(EventType.DUPLICATE), at.priced()) == (1, 0)
+
+
+def test_a_record_that_sqs_has_given_up_is_not_ended_for_functions_that_calls_have_killed(at: Scene) -> None:
+    rests(at)
+    call(at, called, 1)
+    at.script.pricing = die
+    for _ in range(2):
+        with pytest.raises(Died):
+            at.handler(called(at), Quarter())
+        at.clock.advance(seconds=900)
+    assert give_up(at, at.message()) == {"batchItemFailures": []}
+    assert (item_of(at).status, len(at.sent("dead")), len(came_back(at))) == (Status.RUNNING, 0, 1)

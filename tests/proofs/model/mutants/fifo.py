@@ -14,8 +14,8 @@ from tests.proofs.model.written import released
 
 def _asking_once_more(self: Any, arrival: Any, budget: Any) -> Any:
     claim = yield Claiming(self.request(arrival, budget))
-    if arrival.envelope.is_fifo and (retry := claim_phase._retry_in_item(arrival, claim)) is not None:
-        arrival = arrival._replace(message=arrival.message.at_retry(retry))
+    if arrival.envelope.is_fifo and (onward := claim_phase._goes_on(arrival, claim)) is not None:
+        arrival = arrival._replace(message=onward)
         claim = yield Claiming(self.request(arrival, budget))
     return arrival, claim
 
@@ -40,7 +40,7 @@ FIFO = (
     Mutant(
         "fifo-duplicate",
         "a FIFO record does not ask as the attempt that the item has come to",
-        ((claim_phase, "_retry_in_item", lambda arrival, claim: None),),
+        ((claim_phase, "_goes_on", lambda arrival, claim: None),),
         caught_by="fifo",
     ),
     Mutant(
