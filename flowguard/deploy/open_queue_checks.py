@@ -11,7 +11,7 @@ from flowguard.deploy.closed_queues import given_senders, is_closed
 from flowguard.deploy.finding import LiveFinding, error
 from flowguard.deploy.needs import Deployment, QueueNeed
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.planned.policies import denied_to, role_may
+from flowguard.deploy.planned.policies import denied_to, role_may, service_may_send
 from flowguard.deploy.planned.statements import named_roles, statements_in
 from flowguard.deploy.queue_arns import account_of
 
@@ -21,6 +21,13 @@ _NOBODY: Final = "role/of-nobody"
 
 _ANYWHERE: Final = f"arn:aws:iam::of-nobody:{_NOBODY}"
 """One of an account that no policy names: it stands for everybody."""
+
+_SOURCES: Final = {
+    "sns.amazonaws.com": "arn:aws:sns:us-east-1:of-nobody:of-nobody",
+    "s3.amazonaws.com": "arn:aws:s3:us-east-1:of-nobody:of-nobody",
+    "events.amazonaws.com": "arn:aws:events:us-east-1:of-nobody:rule/of-nobody",
+}
+"""What no policy names of each service that sends to queues."""
 
 
 def check_open_queues(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
@@ -41,7 +48,8 @@ def _of_queue(needed: Deployment, queue: QueueNeed, options: DeployOptions, live
     known_roles = (*named.values(), *_functions(needed, live))
     suspects = [role for role in _suspects(documents, account) if role not in known_roles]
     strangers = [role for role in suspects if account_of(role) not in homes]
-    yield from _let_in(queue, strangers if queue.made else [_ANYWHERE], documents, arn)
+    let_in = [*_let_in(queue, strangers if queue.made else [_ANYWHERE], documents, arn)]
+    yield from let_in or _let_in_by_services(queue, documents, arn)
     if is_closed(queue, options) and named:
         of_account = [role for role in suspects if role not in strangers]
         yield from _excepted(needed, queue, of_account if queue.made else [], documents, arn)
@@ -78,6 +86,19 @@ def _let_in(queue: QueueNeed, strangers: Sequence[str], documents: list[Any], ar
             )
             if role == _ANYWHERE:
                 return
+
+
+def _let_in_by_services(queue: QueueNeed, documents: list[Any], arn: str) -> Iterator[LiveFinding]:
+    """Yield the services that may send for whatever is of any account."""
+    for service, source in _SOURCES.items():
+        if service_may_send(service, source, documents, arn):
+            yield error(
+                "queue-open",
+                queue.name,
+                f"its policy allows {_SEND} to {service} for what is of any account",
+                "a stranger's topic, bucket or rule begins and answers runs",
+                "bound the statement by aws:SourceArn, as the template does",
+            )
 
 
 def _excepted(

@@ -131,8 +131,7 @@ def release(services: Services, claim: Claim) -> None:
 
 def _goes_on(arrival: Arrival, claim: Claim | Refused) -> Message | None:
     """Return the message to claim once more in place of one that was refused."""
-    is_in_place = arrival.envelope.retried_in_place
-    return goes_on_as(claim.item, arrival.message, is_in_place=is_in_place) if isinstance(claim, Refused) else None
+    return goes_on_as(claim.item, arrival.message, is_in_place=arrival.envelope.retried_in_place)
 
 
 def _longest_lease(arrival: Arrival) -> int:

@@ -439,6 +439,7 @@ HERE: dict[str, Any] = {"retry": 3, "requested_at": 500, "redrive": 1, "done": F
         (3, {"requested_at": 600, "hop": 1}, False, 3, 600),
         (1, {"requested_at": 600, "hop": 1, "retry": 1}, False, 1, 600),
         (None, {"requested_at": 600, "hop": 1, "retry": 1}, False, None, None),
+        (1, {"hop": 1, "retry": 1}, False, None, None),
         (None, {"requested_at": 600, "hop": 1}, True, 3, 500),
         (3, {"requested_at": 400, "hop": 1}, False, 3, 500),
         (0, {"requested_at": 600, "hop": 1, "retry": 0}, False, None, None),

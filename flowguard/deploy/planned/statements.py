@@ -14,6 +14,10 @@ Context = Mapping[str, str | None]
 """The condition keys of a request. It does not have those that are None."""
 
 _HERE: Final = (HERE.region, HERE.account)
+_PRINCIPAL: Final = "aws:principalarn"
+_COLONS: Final = 5
+"""Of an ARN."""
+
 _OPERATOR: Final = re.compile(r"(?:(String|Arn)(Not)?(Equals|Like)|Bool)(IfExists)?")
 
 
@@ -46,9 +50,9 @@ def named_roles(statement: Any) -> Iterator[str]:
         return
     condition = statement.get("Condition", {})
     compared = [keys for keys in condition.values() if isinstance(keys, dict)] if isinstance(condition, dict) else []
-    arns = [arn for keys in compared for arn in _list(keys.get("aws:PrincipalArn", []))]
+    arns = [arn for keys in compared for key in keys if str(key).lower() == _PRINCIPAL for arn in _list(keys[key])]
     for name in (*_principals(statement, "AWS"), *arns):
-        if isinstance(name, str) and name.startswith("arn:"):
+        if isinstance(name, str) and name.startswith("arn:") and name.count(":") >= _COLONS:
             yield name
         elif isinstance(name, str) and name.isdigit():
             yield f"arn:aws:iam::{name}:root"
@@ -94,7 +98,7 @@ def _matches(pattern: Any, wanted: str) -> bool | None:
     if parts[0] != "arn":
         return _fits(pattern, wanted)
     if len(parts) != len(here):
-        return False
+        return _glob(pattern).fullmatch(wanted) is not None
     fits = [_fits(part, each) for part, each in zip(parts[2:], here[2:], strict=True)]
     return False if False in fits else None if None in fits else True
 
@@ -124,11 +128,11 @@ def _condition(statement: Mapping[str, Any], context: Context) -> bool | None:
 
 
 def _compared(operator: str, key: Any, given: Any, context: Context) -> bool | None:
-    match = _OPERATOR.fullmatch(operator)
-    if match is None or key not in context:
+    match, known = _OPERATOR.fullmatch(operator), {name.lower(): wanted for name, wanted in context.items()}
+    if match is None or (name := str(key).lower()) not in known:
         return None
     is_negated = match[2] is not None
-    if (wanted := context[key]) is None:
+    if (wanted := known[name]) is None:
         return is_negated or match[4] is not None
     values = [str(value).lower() if isinstance(value, bool) else value for value in _list(given)]
     is_exact = match[1] == "String" and match[3] == "Equals"

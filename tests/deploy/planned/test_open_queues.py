@@ -133,9 +133,41 @@ def test_a_stranger_beside_a_named_role_in_the_condition_is_found() -> None:
     assert looked(allows(API), denies(API), senders=(API,)) == [], "it may receive too, as the options name it"
 
 
-def test_the_account_itself_and_services_are_no_strangers() -> None:
-    service = {**allows("*"), "Principal": {"Service": "sns.amazonaws.com"}}
-    assert looked(allows([f"{HERE}x", "123456789012", "arn:aws:iam::123456789012:root"]), service) == []
+def test_the_account_itself_is_no_stranger() -> None:
+    assert looked(allows([f"{HERE}x", "123456789012", "arn:aws:iam::123456789012:root"])) == []
+
+
+@pytest.mark.parametrize(("service", "kind"), [("sns", "sns"), ("s3", "s3"), ("events", "events")])
+def test_a_service_that_may_send_for_whatever_is_of_any_account_is_found(service: str, kind: str) -> None:
+    of_service = {**allows("*"), "Principal": {"Service": f"{service}.amazonaws.com"}}
+    what = f"its policy allows sqs:SendMessage to {service}.amazonaws.com for what is of any account"
+    assert looked(of_service) == looked(of_service, existing=True) == [("queue-open", what)]
+    own = f"arn:aws:{kind}:eu-west-1:123456789012:x"
+    for bound in (
+        {"ArnEquals": {"aws:SourceArn": own}},
+        {"ArnLike": {"AWS:SourceArn": own}},
+        {"StringEquals": {"aws:SourceAccount": "123456789012"}},
+        {"StringEquals": {"aws:SourceOrgID": "o-1"}},
+    ):
+        assert looked({**of_service, "Condition": bound}) == []
+
+
+def test_the_keys_of_conditions_are_read_in_any_case() -> None:
+    assert looked(allows("*", ArnLike={"aws:PrincipalARN": "*"})) == opened("everybody")
+    assert looked(allows("*", Bool={"AWS:securetransport": "true"})) == opened("everybody")
+    strange = [("queue-open", f"its policy does not keep out {HERE}x, which the options do not name")]
+    left_out = {"ArnNotEqualsIfExists": {"aws:principalarn": [OWN_API, f"{HERE}x"]}}
+    assert looked({**denies(), "Condition": left_out}, senders=(OWN_API,)) == strange
+
+
+@pytest.mark.parametrize("principal", ["arn:aws:iam", "arn:*", "arn:aws:iam::"])
+def test_what_is_no_whole_arn_is_nobody(principal: str) -> None:
+    assert looked(allows(principal)) in ([], opened(principal), opened("everybody"))
+    assert looked(allows("*", ArnEquals={"aws:PrincipalArn": principal})) in ([], opened("everybody"))
+
+
+def test_a_pattern_of_texts_is_of_whole_arns() -> None:
+    assert looked(allows("*", StringLike={"aws:PrincipalArn": "arn:*"})) == opened("everybody")
 
 
 def test_what_is_not_known_of_a_policy_is_no_finding() -> None:

@@ -85,10 +85,10 @@ def its_rule(**given: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "looked"),
     [
-        ([says()], None),
+        ([says()], "queue-open"),
         ([says(**its_rule(**{"Fn::GetAtt": [RULE, "Arn"]}))], None),
         ([says(**its_rule(**{"Fn::GetAtt": [INBOX, "Arn"]}))], "queue-closed"),
-        ([says(), put(RULE, Name=None)], None),
+        ([says(), put(RULE, Name=None)], "queue-open"),
         ([says(**its_rule(**{"Fn::GetAtt": [RULE, "Arn"]})), put(RULE, Name=None)], "queue-policy-open"),
         ([put(RULE, Name=None)], "queue-policy-open"),
         ([put(RULE, Name="another")], "queue-closed"),

@@ -461,6 +461,7 @@ TESTED: Final = (
         (
             "tests/worker/runtime/test_full_history.py",
             "tests/worker/runtime/test_fifo.py",
+            "tests/worker/runtime/test_two_ways.py",
             "tests/worker/runtime/test_no_queue.py",
             "tests/worker/runtime/test_pauses.py",
         ),
@@ -564,7 +565,11 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.given_up\.",
-        ("tests/worker/runtime/test_given_up.py", "tests/worker/runtime/test_releases.py"),
+        (
+            "tests/worker/runtime/test_given_up.py",
+            "tests/worker/runtime/test_two_ways.py",
+            "tests/worker/runtime/test_releases.py",
+        ),
         "no outage of the explorer lasts until SQS gives records up, or until a flow's retention is over",
     ),
     Elsewhere(

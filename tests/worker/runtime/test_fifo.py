@@ -78,6 +78,14 @@ def test_a_fifo_record_that_comes_back_is_the_next_attempt_although_no_lease_has
     assert [attempt for _, _, attempt in at.script.handled] == [1, 2]
 
 
+def test_what_a_fifo_record_is_counted_to_is_not_noted_since_it_comes_back(at: Scene) -> None:
+    at.script.pricing = fail_for("o0")
+    deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
+    item = at.item("o0")
+    assert item is not None
+    assert (item.retry, item.in_place) == (1, "")
+
+
 def test_the_last_attempt_of_a_fifo_record_ends_its_run_and_frees_its_group(at: Scene) -> None:
     at.script.pricing = fail_for("o0")
     for _ in range(2):

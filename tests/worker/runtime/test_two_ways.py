@@ -124,6 +124,8 @@ def test_a_call_that_costs_no_attempt_notes_none(at: Scene) -> None:
     with intercept(without("TransactWriteItems")):
         call(at, called, 1)
     assert (item_of(at).retry, item_of(at).in_place) == (1, "")
+    stored: Any = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
+    assert [item for item in stored if "in_place" in item] == []
 
 
 @pytest.mark.parametrize("retry", [0, 1], ids=["the request", "its retry"])
