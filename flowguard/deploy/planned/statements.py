@@ -14,7 +14,6 @@ Context = Mapping[str, str | None]
 """The condition keys of a request. It does not have those that are None."""
 
 _HERE: Final = (HERE.region, HERE.account)
-_PRINCIPAL: Final = "aws:principalarn"
 _COLONS: Final = 5
 """Of an ARN."""
 
@@ -45,14 +44,14 @@ def names_role(statement: Mapping[str, Any], role: str, *, with_account: bool = 
 
 
 def named_roles(statement: Any) -> Iterator[str]:
-    """Yield the ARNs that a statement has as principals, and in conditions on the ARN of a principal."""
+    """Yield the ARNs that a statement has as principals, and in its conditions. Of these some are no roles."""
     if not isinstance(statement, dict):
         return
     condition = statement.get("Condition", {})
     compared = [keys for keys in condition.values() if isinstance(keys, dict)] if isinstance(condition, dict) else []
-    arns = [arn for keys in compared for key in keys if str(key).lower() == _PRINCIPAL for arn in _list(keys[key])]
+    arns = [arn for keys in compared for given in keys.values() for arn in _list(given)]
     for name in (*_principals(statement, "AWS"), *arns):
-        if isinstance(name, str) and name.startswith("arn:") and name.count(":") >= _COLONS:
+        if isinstance(name, str) and name.count(":") >= _COLONS:
             yield name
         elif isinstance(name, str) and name.isdigit():
             yield f"arn:aws:iam::{name}:root"
