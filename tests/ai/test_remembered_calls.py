@@ -53,7 +53,7 @@ def test_a_later_attempt_asks_nothing_again_and_counts_each_token_once() -> None
         return str(made.output)
 
     assert run(handle).run("q-1").result == "done"
-    assert (looking.model.asked, looking.looked) == ([1, 2], ["a", "b"])
+    assert (looking.model.asked, sorted(looking.looked)) == ([1, 2], ["a", "b"]), "tools may end in either order"
     assert len(seen) == 3
     assert seen[0] == seen[1] == seen[2]
     assert (seen[0][1].requests, seen[0][1].tool_calls) == (2, 2)

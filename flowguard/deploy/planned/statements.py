@@ -14,8 +14,8 @@ Context = Mapping[str, str | None]
 """The condition keys of a request. It does not have those that are None."""
 
 _HERE: Final = (HERE.region, HERE.account)
-_COLONS: Final = 5
-"""Of an ARN."""
+_WHOLE: Final = re.compile(r"([^:]*:){5}.*", re.DOTALL)
+"""An ARN with all its parts."""
 
 _OPERATOR: Final = re.compile(r"(?:(String|Arn)(Not)?(Equals|Like)|Bool)(IfExists)?")
 
@@ -51,7 +51,7 @@ def named_roles(statement: Any) -> Iterator[str]:
     compared = [keys for keys in condition.values() if isinstance(keys, dict)] if isinstance(condition, dict) else []
     arns = [arn for keys in compared for given in keys.values() for arn in _list(given)]
     for name in (*_principals(statement, "AWS"), *arns):
-        if isinstance(name, str) and name.count(":") >= _COLONS:
+        if isinstance(name, str) and _WHOLE.fullmatch(name) is not None:
             yield name
         elif isinstance(name, str) and name.isdigit():
             yield f"arn:aws:iam::{name}:root"
