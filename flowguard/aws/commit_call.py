@@ -54,13 +54,13 @@ def release_call(
     failed: bool,
     history: str = "",
     rest: Rest = None,
-    noted: str = "",
+    called_attempt: str = "",
 ) -> Any:
     """Build the UpdateItem that ends a lease. With ``failed`` the item counts the attempt.
 
-    ``noted`` is to which, if nobody may repeat it. ``history`` tells of it. ``rest``
-    notes why it failed, or until when the run is put off. The worker was not killed: ``kills`` is one less, since the
-    next claim of the attempt adds one for each lease.
+    ``called_attempt`` is the key of the next one, after a direct call. ``history`` tells of the attempt. ``rest`` notes
+    why it failed, or until when the run is put off. The worker was not killed: ``kills`` is one less, since the next
+    claim of the attempt adds one for each lease.
     """
     item = claim.item
     update = _Update(
@@ -77,8 +77,8 @@ def release_call(
             ":kills": number(-1 if failed else item.kills - 1),
         },
     )
-    if noted:
-        update.set("in_place", ":noted", {"S": noted})
+    if called_attempt:
+        update.set("called_attempt", ":called_attempt", {"S": called_attempt})
     if history:
         update.set(HISTORY, ":history", {"S": history})
     if isinstance(rest, BackOff):
@@ -167,11 +167,11 @@ class CommitCalls:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
-    def history_after_retry(self, claim: Claim, now: int, rest: Rest, noted: str) -> str:
+    def history_after_retry(self, claim: Claim, now: int, rest: Rest, called_attempt: str) -> str:
         """Return the history with an attempt that has failed, as much as the item has room for beside its error."""
         key = run_key(claim.message.flow, claim.message.object_id)
         state = self._texts.stored_state(claim)
-        return newest(after_retry(claim, now), room_in_claimed(claim, key, state, rest, noted))
+        return newest(after_retry(claim, now), room_in_claimed(claim, key, state, rest, called_attempt))
 
 
 def _ending(item: RunItem, commit: Commit) -> _Update:
@@ -181,7 +181,7 @@ def _ending(item: RunItem, commit: Commit) -> _Update:
         removed=[
             *(["stages"] if commit.status is Status.COMPLETED else []),
             *(["burst"] if item.burst is not None else []),
-            *(["in_place"] if item.in_place else []),
+            *(["called_attempt"] if item.called_attempt else []),
             *expressions.FIRST_TEXT,
         ],
         names=dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES),

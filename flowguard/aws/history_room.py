@@ -71,11 +71,11 @@ def room_after_commit(claim: Claim, commit: Commit, key: Item, texts: PackedText
     return max(0, min(LONGEST, _room(size), _room(*_after_next_claim(size, item, commit, sizes))))
 
 
-def room_in_claimed(claim: Claim, key: Item, state: int, rest: Rest, noted: str = "") -> int:
+def room_in_claimed(claim: Claim, key: Item, state: int, rest: Rest, called_attempt: str = "") -> int:
     """Return the bytes that the history may have in the item that the claim has left.
 
-    ``state`` is the bytes of its state; ``rest`` and ``noted`` are written beside the history. Where the item has what
-    nobody has counted, the history does not grow.
+    ``state`` is the bytes of its state; ``rest`` and ``called_attempt`` are written beside the history. Where the item
+    has what nobody has counted, the history does not grow.
     """
     item = claim.item
     if any(part is not None for part in (item.outbox, item.wait, item.callers, item.answered, item.burst)):
@@ -83,8 +83,8 @@ def room_in_claimed(claim: Claim, key: Item, state: int, rest: Rest, noted: str 
     size = _plain(item, key, Status.RUNNING) + _KILLS + (len("state") + state if state else 0) + sum(_kept(claim, None))
     if rest is not None:
         size += len("back_off") + _value_size(record_item(rest))
-    if noted:
-        size += len("in_place") + len(noted)
+    if called_attempt:
+        size += len("called_attempt") + len(called_attempt)
     return max(0, min(LONGEST, _room(size)))
 
 

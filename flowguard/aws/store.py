@@ -159,13 +159,15 @@ class DynamoDBStore:
 
     # -- release
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, called_attempt: str = "") -> None:
         """End the lease with one UpdateItem under the commit's own fence, and note why the attempt failed.
 
         Repeated after a lost answer it writes the same again.
         """
-        history = self._calls.history_after_retry(claim, now, rest, noted) if failed else ""
-        call = release_call(self._table, claim, now, failed=failed, history=history, rest=rest, noted=noted)
+        history = self._calls.history_after_retry(claim, now, rest, called_attempt) if failed else ""
+        call = release_call(
+            self._table, claim, now, failed=failed, history=history, rest=rest, called_attempt=called_attempt
+        )
         self._write_fenced(call)
 
     def back_off(self, claim: Claim, back_off: BackOff) -> None:

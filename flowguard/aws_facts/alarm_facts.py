@@ -178,7 +178,7 @@ ALARM_FACTS: Final = (
     ),
     Fact(
         name="alarm-topic-region",
-        sentence="An alarm notifies a topic of its own region alone: another is refused as `Invalid region`.",
+        sentence="An alarm notifies topics of its own region alone.",
         source=Document(
             "PutMetricAlarm",
             "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html",

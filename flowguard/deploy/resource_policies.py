@@ -1,4 +1,4 @@
-"""The policies of queues and topics: who sends there. A service, and each other account, needs a statement."""
+"""The policies of queues and topics, which say what services and roles of other accounts may send there."""
 
 from __future__ import annotations
 

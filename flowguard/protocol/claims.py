@@ -208,8 +208,8 @@ def kills_before(item: RunItem | None, message: Message, owner: Owner | None = N
     return item.kills if item.owner == item.reset_by else item.kills + 1
 
 
-def attempt_noted(item: RunItem, retry: int) -> str:
-    """Return what the item notes when a call is counted to an attempt of its hop: it is good for no other."""
+def attempt_key(item: RunItem, retry: int) -> str:
+    """Return what names an attempt of the item's hop among those of all hops and runs: ``3f1b0c2d.1.0.2``."""
     return f"{crc32(item.request_id.encode()):08x}.{item.hop}.{item.redrive}.{retry}"
 
 
@@ -225,15 +225,20 @@ def goes_on_as(item: RunItem | None, message: Message, *, is_in_place: bool) -> 
     if (item.request_id, item.hop, item.redrive) != (message.request_id, message.hop, message.redrive):
         return None
     later = message
-    if item.retry > message.retry and (is_in_place or _is_noted(item)):
+    if item.retry > message.retry and (is_in_place or _follows_a_call(item)):
         later = later.at_retry(item.retry)
-    if item.retry == later.retry and item.hop == 1 and item.requested_at > message.requested_at and _is_noted(item):
+    if (
+        item.retry == later.retry
+        and item.hop == 1
+        and item.requested_at > message.requested_at
+        and _follows_a_call(item)
+    ):
         later = later._replace(requested_at=item.requested_at)
     return None if later is message else later
 
 
-def _is_noted(item: RunItem) -> bool:
-    return item.in_place == attempt_noted(item, item.retry)
+def _follows_a_call(item: RunItem) -> bool:
+    return item.called_attempt == attempt_key(item, item.retry)
 
 
 def needs_lease(claim: Claim) -> bool:

@@ -250,9 +250,9 @@ FIELDS: Final = (
     Field("back_off", BackOff, "Why the hop rests, and until when", frozenset({BACK_OFF, RELEASE}), CLAIMS),
     Field("burst", Burst, "Until when the run is put off for newer requests", frozenset({RELEASE}), _COMMIT),
     Field(
-        "in_place",
+        "called_attempt",
         Kind.TEXT,
-        "The attempt to which a call of Lambda or SNS was counted, which nobody may repeat, with its request's digest",
+        "The attempt after a failed direct call, which nobody may repeat: digest of the request, hop, redrive, retry",
         frozenset({RELEASE}),
         _COMMIT,
     ),

@@ -150,8 +150,8 @@ class RunItem(NamedTuple):
     """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
     kills: int = 0
     """How many workers of this attempt were killed before the last one. One less where that gave its claim back."""
-    in_place: str = ""
-    """The attempt to which a call was counted that nobody may repeat, as :func:`claims.attempt_noted` says it."""
+    called_attempt: str = ""
+    """The :func:`claims.attempt_key` of the attempt that follows a failed direct call. Nobody may repeat that call."""
     first_text: str | None = None
     """What tells the text that has claimed the first hop from others, until that hop is committed.
 

@@ -16,7 +16,7 @@ from flowguard.errors import (
 )
 from flowguard.events import EventType
 from flowguard.payload.encoding import decode
-from flowguard.protocol.claims import attempt_noted
+from flowguard.protocol.claims import attempt_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import BackOff, Burst, Claim, Commit, RunItem
@@ -237,8 +237,8 @@ class FailPhase:
         self._tell(arrival, claim, note)
         now = self._services.clock.now()
         back_off = BackOff(veiled(arrival.flow, note), now + delay * 1000)
-        noted = "" if arrival.envelope.is_fifo else attempt_noted(claim.item, claim.item.retry + 1)
-        self._services.store.release(claim, now, failed=True, rest=back_off, noted=noted)
+        called = "" if arrival.envelope.is_fifo else attempt_key(claim.item, claim.item.retry + 1)
+        self._services.store.release(claim, now, failed=True, rest=back_off, called_attempt=called)
         self._services.sender.postpone(arrival.envelope, delay)
         self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))

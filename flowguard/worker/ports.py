@@ -289,10 +289,10 @@ class Store(Protocol):
         """
         ...
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, called_attempt: str = "") -> None:
         """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
 
-        A back-off (``rest``) is kept until the next claim, a burst until a commit, as is the attempt that is ``noted``.
+        A back-off (``rest``) is kept until the next claim, a burst and a ``called_attempt`` until a commit.
         """
         ...
 

@@ -518,4 +518,7 @@ def test_what_is_noted_of_a_rest_takes_its_room_from_the_history() -> None:
     assert [room(state, back_off) for state in (1, 200, 400)] == [room(state + noted, None) for state in (1, 200, 400)]
     assert room(400, back_off) != room(400, None)
     tight = next(state for state in range(400, 1_000) if 20 < room(state, None) < 250)
-    assert history_room.room_in_claimed(claimed, key, tight, None, "n" * 9) == room(tight, None) - len("in_place") - 9
+    assert (
+        history_room.room_in_claimed(claimed, key, tight, None, "n" * 9)
+        == room(tight, None) - len("called_attempt") - 9
+    )

@@ -11,7 +11,7 @@ from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.claims import (
     answered_askers,
-    attempt_noted,
+    attempt_key,
     begins_list,
     can_be_reset,
     decide,
@@ -450,7 +450,7 @@ def test_a_message_goes_on_as_the_attempt_of_the_item_where_none_counts_it(
 ) -> None:
     stands = item(**{**HERE, **changes})
     if noted is not None:
-        stands = stands._replace(in_place=attempt_noted(stands, noted))
+        stands = stands._replace(called_attempt=attempt_key(stands, noted))
     message = Message(
         "f",
         "s",
@@ -475,5 +475,5 @@ def test_what_is_noted_is_good_for_one_attempt_of_one_hop_of_one_request() -> No
         stands._replace(hop=3),
         stands._replace(redrive=2),
     ]
-    assert len({attempt_noted(each, 3) for each in (stands, *others)} | {attempt_noted(stands, 4)}) == 5
-    assert len(attempt_noted(stands, 3)) <= 18
+    assert len({attempt_key(each, 3) for each in (stands, *others)} | {attempt_key(stands, 4)}) == 5
+    assert len(attempt_key(stands, 3)) <= 18

@@ -196,7 +196,7 @@ def _updates() -> Iterator[tuple[Writer, str, Mapping[str, str]]]:
     calls.append(
         (
             fields.RELEASE,
-            release_call("table", claim, NOW, failed=True, history="x", rest=BackOff(NOTE, NOW), noted="n"),
+            release_call("table", claim, NOW, failed=True, history="x", rest=BackOff(NOTE, NOW), called_attempt="n"),
         )
     )
     taken_over = claim._replace(item=claim.item._replace(outbox=Outbox(RequestId("another"), NOW, ())))
@@ -247,7 +247,7 @@ def _commits() -> Iterator[Any]:
         "memo": Memo(RequestId("r"), 1, {}, 9),
         "failed": FAILED,
         "burst": Burst(NOW, NOW, NOW),
-        "in_place": "0.1.0.1",
+        "called_attempt": "0.1.0.1",
     }
     new = NewWait(WaitPlan("stage-2", {"a": None}), 0, NOW)
     ends: list[Commit] = [

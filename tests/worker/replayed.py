@@ -88,7 +88,7 @@ class Replayed:
     def batches(self) -> None:
         return None
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, called_attempt: str = "") -> None:
         self.did.append("count the attempt" if failed else "release")
 
     def note_kills(self, claim: Claim) -> None:

@@ -112,7 +112,7 @@ class Others:
     def judge(self, request: ClaimRequest) -> Refused:
         raise AssertionError("every stage takes a lease")
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, called_attempt: str = "") -> None:
         raise AssertionError("nothing was claimed")
 
     def back_off(self, claim: Claim, back_off: BackOff) -> None:

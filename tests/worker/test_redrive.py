@@ -13,7 +13,7 @@ from flowguard.flow import ATTACH, IGNORE, PER_REQUEST, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.callers import Callers
-from flowguard.protocol.claims import attempt_noted
+from flowguard.protocol.claims import attempt_key
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.groups import Member
 from flowguard.protocol.outbox import Kind
@@ -249,5 +249,5 @@ def test_a_request_goes_back_where_attempts_have_failed_that_no_message_counts(
 ) -> None:
     item = run_item(hop=1, request_id=RequestId("r"), requested_at=5, retry=3, done=False)
     if noted is not None:
-        item = item._replace(in_place=attempt_noted(item, noted))
+        item = item._replace(called_attempt=attempt_key(item, noted))
     assert fate(moved(FIRST, queue), item)[0] is fate_then

@@ -16,7 +16,7 @@ from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
 from flowguard.handler import lambda_handler
 from flowguard.outcome import Done, Outcome
-from flowguard.protocol.claims import attempt_noted
+from flowguard.protocol.claims import attempt_key
 from flowguard.protocol.run import AwaitingRow, Claim, Commit, NewWait, Refused, RunItem, Status
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -147,7 +147,7 @@ def test_of_a_record_that_is_retried_in_place_a_later_attempt_may_kill() -> None
     assert in_order.may_kill
     assert not in_order._replace(answer=Refused(Verdict.BUSY, ahead._replace(retry=0))).may_kill
     assert duplicate._replace(
-        answer=Refused(Verdict.DUPLICATE, ahead._replace(in_place=attempt_noted(ahead, 1)))
+        answer=Refused(Verdict.DUPLICATE, ahead._replace(called_attempt=attempt_key(ahead, 1)))
     ).may_kill
 
 

@@ -333,7 +333,7 @@ class _Outside:
             expires_at=request.expires_at - late_by,
         )
 
-    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, noted: str = "") -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, rest: Rest = None, called_attempt: str = "") -> None:
         self.ask(Releasing(claim, failed))
 
     def note_kills(self, claim: Claim) -> None:

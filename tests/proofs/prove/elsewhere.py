@@ -321,7 +321,7 @@ TESTED: Final = (
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
-        r"^aws\.commit_call\.(_ending: .*in_place|release_call: .*(in_place|noted))",
+        r"^aws\.commit_call\.(_ending: .*called_attempt|release_call: .*called_attempt)",
         ("tests/worker/runtime/test_two_ways.py",),
         "the explorer's messages come from queues",
     ),

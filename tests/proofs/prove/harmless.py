@@ -284,7 +284,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "to remove what is not there changes nothing": (
         "aws.commit_call._add_wait: item.wait is not None → forced true",
-        "aws.commit_call._ending: item.in_place → forced true",
+        "aws.commit_call._ending: item.called_attempt → forced true",
     ),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
         "worker.runtime.Runtime._handled: except KeyboardInterrupt → catches nothing",

@@ -83,7 +83,7 @@ def test_what_a_fifo_record_is_counted_to_is_not_noted_since_it_comes_back(at: S
     deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
     item = at.item("o0")
     assert item is not None
-    assert (item.retry, item.in_place) == (1, "")
+    assert (item.retry, item.called_attempt) == (1, "")
 
 
 def test_the_last_attempt_of_a_fifo_record_ends_its_run_and_frees_its_group(at: Scene) -> None:

@@ -75,7 +75,7 @@ def test_the_retry_in_the_queue_goes_on_where_the_calls_have_stopped(at: Scene, 
     assert at.priced() == 1
     assert [attempt for _, _, attempt in at.script.handled] == [1, *range(1, calls + 1), calls + 1]
     assert len(at.sent("close-order")) == 1
-    assert (item_of(at).done, item_of(at).in_place) == (True, "")
+    assert (item_of(at).done, item_of(at).called_attempt) == (True, "")
 
 
 @pytest.mark.parametrize("event_of", BY_A_CALL.values(), ids=BY_A_CALL)
@@ -123,9 +123,9 @@ def test_a_call_that_costs_no_attempt_notes_none(at: Scene) -> None:
     at.script.pricing = well
     with intercept(without("TransactWriteItems")):
         call(at, called, 1)
-    assert (item_of(at).retry, item_of(at).in_place) == (1, "")
+    assert (item_of(at).retry, item_of(at).called_attempt) == (1, "")
     stored: Any = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
-    assert [item for item in stored if "in_place" in item] == []
+    assert [item for item in stored if "called_attempt" in item] == []
 
 
 @pytest.mark.parametrize("retry", [0, 1], ids=["the request", "its retry"])
