@@ -183,8 +183,7 @@ class Batch:
 
     def _note_time(self, arrival: Arrival, before: int | None) -> None:
         """Note how long the stage has taken, for the records after this one. ``before`` is what was left then, ms."""
-        after = self._budget.remaining()
-        if arrival.stage is not None and before is not None and after is not None:
+        if arrival.stage is not None and before is not None and (after := self._budget.remaining()) is not None:
             self._longest[arrival.stage] = max(before - after, self._longest.get(arrival.stage, 0))
 
     def _broken(self, envelope: Envelope, arrival: Arrival | None, error: Exception) -> Ending:

@@ -608,7 +608,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "an invocation says at both ends what time is left, or at neither: each part alone is for the type checker": (
         "worker.batch.Batch._note_time: before is not None → forced true",
-        "worker.batch.Batch._note_time: after is not None → forced true",
+        "worker.batch.Batch._note_time: (after := self._budget.remaining()) is not None → forced true",
     ),
     "what is claimed has found its stage: this is for the type checker": (
         "worker.claim_phase._longest_lease: arrival.stage is not None → forced true",
