@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.arns import role_arn
 from flowguard.deploy.closed_queues import given_senders, is_closed
-from flowguard.deploy.finding import LiveFinding, error
+from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.needs import Deployment, QueueNeed
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.planned.policies import denied_to, role_may, service_may_send
-from flowguard.deploy.planned.statements import named_roles, statements_in
+from flowguard.deploy.planned.parties import (
+    NOBODY,
+    SOURCES,
+    Party,
+    everybody,
+    is_account,
+    is_one_of,
+    organisations,
+    principal,
+    principals,
+    sources,
+)
+from flowguard.deploy.planned.policies import denied_to, doubts, may
+from flowguard.deploy.planned.resources import HERE
 from flowguard.deploy.queue_arns import account_of
 
 _SEND: Final = "sqs:SendMessage"
-_NOBODY: Final = "role/of-nobody"
-"""A role that no policy names: it stands for all of its account."""
-
-_ANYWHERE: Final = f"arn:aws:iam::of-nobody:{_NOBODY}"
-"""One of an account that no policy names: it stands for everybody."""
-
-_SOURCES: Final = {
-    "sns.amazonaws.com": "arn:aws:sns:us-east-1:of-nobody:of-nobody",
-    "s3.amazonaws.com": "arn:aws:s3:us-east-1:of-nobody:of-nobody",
-    "events.amazonaws.com": "arn:aws:events:us-east-1:of-nobody:rule/of-nobody",
-}
-"""What no policy names of each service that sends to queues."""
+_ACTIONS: Final = (
+    _SEND,
+    *("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:PurgeQueue", "sqs:SetQueueAttributes", "sqs:AddPermission"),
+)
+"""What no stranger is allowed."""
 
 
 def check_open_queues(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
@@ -46,22 +51,16 @@ def _of_queue(needed: Deployment, queue: QueueNeed, options: DeployOptions, live
     homes = (account, needed.account)
     named = {role: role_arn(role).filled(partition, region, account) for role in given_senders(queue, options)}
     known_roles = (*named.values(), *_functions(needed, live))
-    suspects = [role for role in _suspects(documents, account) if role not in known_roles]
-    strangers = [role for role in suspects if account_of(role) not in homes]
-    let_in = [*_let_in(queue, strangers if queue.made else [_ANYWHERE], documents, arn)]
-    yield from let_in or _let_in_by_services(queue, documents, arn)
+    suspects = [each for each in principals(documents, account) if not is_one_of(each, known_roles)]
+    strangers = [each for each in suspects if account_of(each) not in homes]
+    is_known = homes != (HERE.account, None)
+    parties = _parties(needed, queue, strangers, homes, documents, arn)
+    yield from _let_in(queue, parties, documents, arn, knows_account=is_known)
     if is_closed(queue, options) and named:
-        of_account = [role for role in suspects if role not in strangers]
+        of_account = [each for each in suspects if each not in strangers]
         yield from _excepted(needed, queue, of_account if queue.made else [], documents, arn)
         given = [arn for role, arn in named.items() if role not in options.imports]
         yield from _refused(queue, given, homes, documents, arn)
-
-
-def _suspects(documents: list[Any], account: str) -> list[str]:
-    """Return everybody, the account and all whom the policies name, each as a role."""
-    roles = [role for document in documents for statement in statements_in(document) for role in named_roles(statement)]
-    everyone = (_ANYWHERE, f"arn:aws:iam::{account}:{_NOBODY}")
-    return list(dict.fromkeys((*everyone, *(role.replace(":root", f":{_NOBODY}") for role in roles))))
 
 
 def _functions(needed: Deployment, live: Account) -> Iterator[str]:
@@ -72,33 +71,81 @@ def _functions(needed: Deployment, live: Account) -> Iterator[str]:
             yield str(there.get("Environment", {}).get("Variables", {}).get("FLOWGUARD_SCHEDULER_ROLE", ""))
 
 
-def _let_in(queue: QueueNeed, strangers: Sequence[str], documents: list[Any], arn: str) -> Iterator[LiveFinding]:
-    """Yield who of other accounts may send or receive. Where everybody may, nobody else is named."""
-    for role in strangers:
-        if actions := [each for each in (_SEND, "sqs:ReceiveMessage") if role_may(role, each, documents, arn)]:
-            who = "everybody" if role == _ANYWHERE else role.replace(f":{_NOBODY}", ":root")
-            yield error(
-                "queue-open",
-                queue.name,
-                f"its policy allows {', '.join(actions)} to {who}, whom the options do not name",
-                "a stranger begins and answers runs, or takes messages away before the flow sees them",
-                "take the statement out, or name the roles that it is for under senders",
-            )
-            if role == _ANYWHERE:
-                return
+def _parties(
+    needed: Deployment,
+    queue: QueueNeed,
+    strangers: Sequence[str],
+    homes: Sequence[str | None],
+    documents: list[Any],
+    arn: str,
+) -> Iterator[list[Party]]:
+    """Yield the parties whom nobody names. Of each list the first stands for all that come after it.
+
+    Whom the owner of an existing queue lets in is theirs to say, but for everybody and what is of any account.
+    """
+    named = [*organisations(documents), *map(principal, strangers)]
+    yield [everybody(), *(named if queue.made else [])]
+    topics = {topic.arn for topic in needed.topics}
+    for service in SOURCES if not may(everybody(), _SEND, documents, arn) else ():
+        yield [
+            party
+            for account, source, party in sources(service, documents)
+            if account not in homes and source not in topics and (queue.made or account == NOBODY)
+        ]
 
 
-def _let_in_by_services(queue: QueueNeed, documents: list[Any], arn: str) -> Iterator[LiveFinding]:
-    """Yield the services that may send for whatever is of any account."""
-    for service, source in _SOURCES.items():
-        if service_may_send(service, source, documents, arn):
-            yield error(
-                "queue-open",
-                queue.name,
-                f"its policy allows {_SEND} to {service} for what is of any account",
-                "a stranger's topic, bucket or rule begins and answers runs",
-                "bound the statement by aws:SourceArn, as the template does",
-            )
+def _let_in(
+    queue: QueueNeed, parties: Iterator[list[Party]], documents: list[Any], arn: str, *, knows_account: bool
+) -> Iterator[LiveFinding]:
+    """Yield which parties may use the queue, and which may by a condition that is not judged: of that the first.
+
+    Where everybody may, nobody else is named. A service sends, and does nothing else.
+    """
+    told = set[str]()
+    for alike in parties:
+        for party in {each.who: each for each in alike}.values():
+            wanted = (_SEND,) if party.is_service else _ACTIONS
+            actions = [each for each in wanted if may(party, each, documents, arn)]
+            keys = {key for each in wanted for key in doubts(party, each, documents, arn)} - told
+            if actions:
+                is_stranger = knows_account or not party.has_account
+                yield _open(queue, actions, party) if is_stranger else _of_some_account(queue, actions, party)
+                if party is alike[0]:
+                    break
+            elif keys:
+                yield _not_judged(queue, party, keys)
+                told |= keys
+
+
+def _open(queue: QueueNeed, actions: Sequence[str], party: Party) -> LiveFinding:
+    return error(
+        "queue-open",
+        queue.name,
+        f"its policy allows {', '.join(actions)} to {party.who}: no option says so",
+        "a stranger begins and answers runs, or takes messages away before the flow sees them",
+        "take the statement out, name the roles that it is for under senders, or bound it by aws:SourceArn as the "
+        "template does",
+    )
+
+
+def _of_some_account(queue: QueueNeed, actions: Sequence[str], party: Party) -> LiveFinding:
+    return note(
+        "queue-policy-open",
+        queue.name,
+        f"its policy allows {', '.join(actions)} to {party.who}, and it is not known which account is deployed to",
+        "of another account that is a stranger, who begins and answers runs, or takes messages away",
+        'say account = "…" in the options',
+    )
+
+
+def _not_judged(queue: QueueNeed, party: Party, keys: Collection[str]) -> LiveFinding:
+    return note(
+        "queue-policy-open",
+        queue.name,
+        f"its policy may let {party.who} in, by a condition of {', '.join(sorted(keys))}",
+        "what requests say of that is not known here",
+        "read the statement: whom it allows something, the options should name",
+    )
 
 
 def _excepted(
@@ -106,7 +153,7 @@ def _excepted(
 ) -> Iterator[LiveFinding]:
     """Yield what the statement that denies leaves out. Which role the scheduler has, only its schedules may tell."""
     for role in roles:
-        is_all = role.endswith(f":{_NOBODY}")
+        is_all = is_account(role)
         if needed.has_scheduler and not is_all:
             continue
         if denied_to(role, documents, _SEND, arn) is False:
@@ -129,7 +176,7 @@ def _refused(
     for role in named:
         is_here = account_of(role) in homes
         is_refused = (
-            denied_to(role, documents, _SEND, arn) if is_here else role_may(role, _SEND, documents, arn) is False
+            denied_to(role, documents, _SEND, arn) if is_here else may(principal(role), _SEND, documents, arn) is False
         )
         if is_refused:
             yield error(

@@ -6,25 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from flowguard.deploy.planned.managed_policies import of_aws
+from flowguard.deploy.planned.parties import OF_SERVICE, Party, principal
 from flowguard.deploy.planned.resources import Resource, Resources
-from flowguard.deploy.planned.statements import Context, holds, names_role, names_service, statements_in
+from flowguard.deploy.planned.statements import Context, holds, names_role, names_service, not_judged, statements_in
 from flowguard.deploy.planned.values import UNKNOWN
 
 _SEND: Final = "sqs:SendMessage"
-_NO_SERVICE: Final[Context] = {
-    "aws:PrincipalIsAWSService": "false",
-    "aws:SecureTransport": "true",
-    "aws:SourceAccount": None,
-    "aws:SourceArn": None,
-}
-"""The condition keys of a request that a role makes. None stands for one that only requests of services have."""
-
-_OF_SERVICE: Final[Context] = {
-    "aws:PrincipalArn": None,
-    "aws:PrincipalIsAWSService": "true",
-    "aws:SecureTransport": "true",
-}
-"""Those of a request that a service makes in its own name."""
 
 
 def documents_of(role: Resource, resources: Resources) -> Iterator[Any]:
@@ -66,26 +53,33 @@ def service_may_send(service: str, source: Any, documents: list[Any], queue: str
     None if they leave it open.
     """
     known = {} if source is UNKNOWN else {"aws:SourceArn": source, "aws:SourceAccount": source.split(":")[4]}
-    return _may(_SEND, documents, lambda each: names_service(each, service), queue, {**_OF_SERVICE, **known})
+    of_service = Party(service, lambda each: names_service(each, service), {**OF_SERVICE, **known})
+    return may(of_service, _SEND, documents, queue)
 
 
-def role_may(role: str, action: str, documents: list[Any], queue: str) -> bool | None:
-    """Answer whether the policies of a queue let a role of another account do that. None if they leave it open."""
-    context = {**_NO_SERVICE, "aws:PrincipalArn": role}
-    return _may(action, documents, lambda each: names_role(each, role), queue, context)
-
-
-def _may(
-    action: str, documents: list[Any], names: Callable[[Any], bool | None], queue: str, context: Context
-) -> bool | None:
+def may(party: Party, action: str, documents: list[Any], queue: str) -> bool | None:
+    """Answer whether the policies of a queue let somebody of another account do that. None if they leave it open."""
     answers = [
-        (statement.get("Effect"), _both(names(statement), holds(statement, action, queue, context)))
+        (statement.get("Effect"), _is_of(party, statement, action, queue))
         if isinstance(statement, dict)
         else ("Allow", None)
         for document in documents
         for statement in statements_in(document)
     ]
     return _verdict(answers)
+
+
+def doubts(party: Party, action: str, documents: list[Any], queue: str) -> Iterator[str]:
+    """Yield the keys of conditions that are not judged, of the statements which may allow it."""
+    for document in documents:
+        for statement in statements_in(document):
+            is_open = isinstance(statement, dict) and _is_of(party, statement, action, queue) is None
+            if is_open and statement.get("Effect") == "Allow":
+                yield from not_judged(statement, party.context)
+
+
+def _is_of(party: Party, statement: Any, action: str, queue: str) -> bool | None:
+    return _both(party.names(statement), holds(statement, action, queue, party.context))
 
 
 def _verdict(answers: list[tuple[Any, bool | None]]) -> bool | None:
@@ -99,11 +93,9 @@ def _verdict(answers: list[tuple[Any, bool | None]]) -> bool | None:
 
 def denied_to(role: str, documents: list[Any], action: str, resource: str) -> bool | None:
     """Answer whether the policies of a resource deny a role an action on it. None if they leave it open."""
-    context = {**_NO_SERVICE, "aws:PrincipalArn": role}
+    party = principal(role)
     answers = [
-        _both(names_role(statement, role), holds(statement, action, resource, context))
-        if isinstance(statement, dict)
-        else None
+        _is_of(party, statement, action, resource) if isinstance(statement, dict) else None
         for document in documents
         for statement in statements_in(document)
         if not isinstance(statement, dict) or statement.get("Effect") == "Deny"

@@ -14,8 +14,9 @@ Context = Mapping[str, str | None]
 """The condition keys of a request. It does not have those that are None."""
 
 _HERE: Final = (HERE.region, HERE.account)
-_WHOLE: Final = re.compile(r"([^:]*:){5}.*", re.DOTALL)
-"""An ARN with all its parts."""
+_ADDRESS: Final = re.compile("(Not)?IpAddress(?:IfExists)?")
+_ANY_ADDRESS: Final = frozenset({"0.0.0.0/0", "::/0"})
+"""The ranges that have every address, of one of the two forms."""
 
 _OPERATOR: Final = re.compile(r"(?:(String|Arn)(Not)?(Equals|Like)|Bool)(IfExists)?")
 
@@ -40,21 +41,33 @@ def names_role(statement: Mapping[str, Any], role: str, *, with_account: bool = 
     """Answer whether a role, or its account, is among the principals of a statement. None if it leaves that open."""
     account = role.split(":")[4]
     wanted = (account, f"arn:aws:iam::{account}:root", role) if with_account else (role,)
+    if "NotPrincipal" in statement and statement.get("Effect") == "Allow":
+        left_out = _any(
+            _matches(name, each) for name in _principals(statement, "AWS", "NotPrincipal") for each in wanted
+        )
+        return None if left_out is None else not left_out
     return _any(_matches(name, each) for name in _principals(statement, "AWS") for each in wanted)
 
 
-def named_roles(statement: Any) -> Iterator[str]:
-    """Yield the ARNs that a statement has as principals, and in its conditions. Of these some are no roles."""
-    if not isinstance(statement, dict):
-        return
-    condition = statement.get("Condition", {})
-    compared = [keys for keys in condition.values() if isinstance(keys, dict)] if isinstance(condition, dict) else []
-    arns = [arn for keys in compared for given in keys.values() for arn in _list(given)]
-    for name in (*_principals(statement, "AWS"), *arns):
-        if isinstance(name, str) and _WHOLE.fullmatch(name) is not None:
-            yield name
-        elif isinstance(name, str) and name.isdigit():
-            yield f"arn:aws:iam::{name}:root"
+def named_principals(documents: Iterable[Any]) -> Iterator[Any]:
+    """Yield whom the statements of policies name as principals of AWS."""
+    for statement in _known_statements(documents):
+        yield from _principals(statement, "AWS")
+
+
+def compared_with(documents: Iterable[Any], key: str) -> Iterator[Any]:
+    """Yield what the conditions of policies compare a key with."""
+    for statement in _known_statements(documents):
+        for _, name, given in _comparisons(statement):
+            if str(name).lower() == key.lower():
+                yield from _list(given)
+
+
+def not_judged(statement: Mapping[str, Any], context: Context) -> Iterator[str]:
+    """Yield the keys of a statement's conditions that are not judged of such a request."""
+    for operator, key, given in _comparisons(statement):
+        if is_known(key) and is_known(given) and _compared(operator, key, given, context) is None:
+            yield str(key)
 
 
 def names_service(statement: Mapping[str, Any], service: str) -> bool | None:
@@ -66,8 +79,12 @@ def names_service(statement: Mapping[str, Any], service: str) -> bool | None:
     return _any([*named, *(None for name in _principals(statement, "AWS") if name == "*")])
 
 
-def _principals(statement: Mapping[str, Any], kind: str) -> list[Any]:
-    principal = statement.get("Principal", UNKNOWN)  # as NotPrincipal does
+def _known_statements(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    return (each for document in documents for each in statements_in(document) if isinstance(each, dict))
+
+
+def _principals(statement: Mapping[str, Any], kind: str, part: str = "Principal") -> list[Any]:
+    principal = statement.get(part, UNKNOWN)
     return _list(principal.get(kind, []) if isinstance(principal, dict) else principal)
 
 
@@ -115,19 +132,22 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 def _condition(statement: Mapping[str, Any], context: Context) -> bool | None:
     """Answer whether the condition of a statement holds. None where it asks what is not known of the request."""
-    condition = statement.get("Condition", {})
-    if not isinstance(condition, dict):
-        return None
-    answers = [
-        _compared(operator, key, given, context)
-        for operator, keys in condition.items()
-        for key, given in (keys.items() if isinstance(keys, dict) else [(UNKNOWN, UNKNOWN)])
-    ]
+    answers = [_compared(operator, key, given, context) for operator, key, given in _comparisons(statement)]
     return False if False in answers else None if None in answers else True
 
 
-def _compared(operator: str, key: Any, given: Any, context: Context) -> bool | None:
-    match, known = _OPERATOR.fullmatch(operator), {name.lower(): wanted for name, wanted in context.items()}
+def _comparisons(statement: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the operators of a statement's condition, each with a key and what that is compared with."""
+    condition = statement.get("Condition", {})
+    for operator, keys in (condition if isinstance(condition, dict) else {UNKNOWN: UNKNOWN}).items():
+        for key, given in (keys if isinstance(keys, dict) else {UNKNOWN: UNKNOWN}).items():
+            yield operator, key, given
+
+
+def _compared(operator: Any, key: Any, given: Any, context: Context) -> bool | None:
+    if (addresses := _ADDRESS.fullmatch(str(operator))) is not None:
+        return (addresses[1] is None) if _ANY_ADDRESS.intersection(map(str, _list(given))) else None
+    match, known = _OPERATOR.fullmatch(str(operator)), {name.lower(): wanted for name, wanted in context.items()}
     if match is None or (name := str(key).lower()) not in known:
         return None
     is_negated = match[2] is not None

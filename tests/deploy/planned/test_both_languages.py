@@ -11,6 +11,7 @@ import pytest
 from flowguard.deploy.finding import LiveFinding
 from flowguard.deploy.planned.account import PlannedAccount
 from flowguard.deploy.planned.legible import legible
+from flowguard.deploy.planned.resources import HERE
 from flowguard.deploy.planned.terraform_plan import resources_of
 from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import FILE, Text, findings, found_in, read
@@ -136,7 +137,7 @@ def lock_out(*queues: str) -> Change:
     return change
 
 
-OTHERS: Final = {"Condition": {"ArnEquals": {"aws:SourceArn": "arn:aws:sns:eu-west-1:123456789012:others"}}}
+OTHERS: Final = {"Condition": {"ArnEquals": {"aws:SourceArn": f"arn:aws:sns:eu-west-1:{HERE.account}:others"}}}
 
 
 def label_of_queue(file: Any, name: str) -> str:

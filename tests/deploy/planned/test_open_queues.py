@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from flowguard.deploy.needs import Deployment, QueueNeed, Role
+from flowguard.deploy.needs import Deployment, QueueNeed, Role, TopicNeed
 from flowguard.deploy.open_queue_checks import check_open_queues
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.planned.resources import HERE as PLACEHOLDER
 from flowguard.deploy.planned.values import UNKNOWN
 from tests.deploy.planned.looked import findings, made, read
 from tests.deploy.planned.test_planned_account import NEEDED
@@ -78,8 +79,21 @@ def denies(*but: str, operator: str = "ArnNotEqualsIfExists") -> Statement:
     return {"Effect": "Deny", "Principal": "*", **SENDING, "Condition": {operator: {"aws:PrincipalArn": [*but]}}}
 
 
-def opened(who: str, actions: str = "sqs:SendMessage, sqs:ReceiveMessage") -> list[tuple[str, str]]:
-    return [("queue-open", f"its policy allows {actions} to {who}, whom the options do not name")]
+NOT_SENDING: Final = "sqs:ReceiveMessage, sqs:DeleteMessage, sqs:PurgeQueue, sqs:SetQueueAttributes, sqs:AddPermission"
+
+
+def opened(who: str, actions: str = f"sqs:SendMessage, {NOT_SENDING}") -> list[tuple[str, str]]:
+    return [("queue-open", f"its policy allows {actions} to {who}: no option says so")]
+
+
+def may_be(who: str, keys: str) -> list[tuple[str, str]]:
+    return [("queue-policy-open", f"its policy may let {who} in, by a condition of {keys}")]
+
+
+def sends(service: str, what: str) -> list[tuple[str, str]]:
+    return [
+        ("queue-open", f"its policy allows sqs:SendMessage to {service}.amazonaws.com for {what}: no option says so")
+    ]
 
 
 def refuses(role: str) -> list[tuple[str, str]]:
@@ -104,7 +118,6 @@ def test_a_condition_that_each_request_meets_keeps_nobody_out() -> None:
 @pytest.mark.parametrize(
     "condition",
     [
-        {"StringEquals": {"aws:PrincipalOrgID": "o-1"}},
         {"ArnEquals": {"aws:SourceArn": "arn:aws:sns:eu-west-1:123456789012:news"}},
         {"ArnLike": {"aws:PrincipalArn": f"{HERE}*"}},
     ],
@@ -120,7 +133,7 @@ def test_a_condition_that_restricts_it_is_enough(condition: Any) -> None:
 def test_an_account_or_role_of_another_account_that_no_option_names_is_found(principal: Any, who: str) -> None:
     assert looked(allows(principal)) == opened(who)
     assert looked(allows(principal), needed=replace(NEEDED, account="999999999999")) == [], "it is the deployment's"
-    assert looked(allows(principal), denies()) == opened(who, "sqs:ReceiveMessage"), "none may send"
+    assert looked(allows(principal), denies()) == opened(who, NOT_SENDING), "none may send"
     other = "arn:aws:iam::888888888888:role/y"
     assert looked(allows(principal), allows(other)) == [*opened(who), *opened(other)]
 
@@ -140,14 +153,20 @@ def test_the_account_itself_is_no_stranger() -> None:
 @pytest.mark.parametrize(("service", "kind"), [("sns", "sns"), ("s3", "s3"), ("events", "events")])
 def test_a_service_that_may_send_for_whatever_is_of_any_account_is_found(service: str, kind: str) -> None:
     of_service = {**allows("*"), "Principal": {"Service": f"{service}.amazonaws.com"}}
-    what = f"its policy allows sqs:SendMessage to {service}.amazonaws.com for what is of any account"
-    assert looked(of_service) == looked(of_service, existing=True) == [("queue-open", what)]
+    any_account = sends(service, "what is of any account")
+    assert looked(of_service) == looked(of_service, existing=True) == any_account
+    in_organisation = {**of_service, "Condition": {"StringEquals": {"aws:SourceOrgID": "o-1"}}}
+    assert looked(in_organisation) == sends(service, "what is of the organisation o-1")
+    of_account = {**of_service, "Condition": {"StringEquals": {"aws:SourceAccount": "999999999999"}}}
+    assert looked(of_account) == sends(service, "what is of the account 999999999999")
+    assert looked(in_organisation, existing=True) == looked(of_account, existing=True) == [], "theirs to say"
+    to_all = {**of_account, "Principal": "*"}
+    assert looked(to_all)[["sns", "s3", "events"].index(service)] == looked(of_account)[0]
     own = f"arn:aws:{kind}:eu-west-1:123456789012:x"
     for bound in (
         {"ArnEquals": {"aws:SourceArn": own}},
         {"ArnLike": {"AWS:SourceArn": own}},
         {"StringEquals": {"aws:SourceAccount": "123456789012"}},
-        {"StringEquals": {"aws:SourceOrgID": "o-1"}},
     ):
         assert looked({**of_service, "Condition": bound}) == []
 
@@ -186,6 +205,129 @@ def test_whom_the_owner_of_an_existing_queue_lets_in_is_theirs_to_say_but_for_ev
     assert looked(allows(ROOT), existing=True) == []
     assert looked(allows("*"), existing=True) == opened("everybody")
     assert looked(denies(f"{HERE}x", API), allows(API), existing=True, senders=(API,)) == []
+
+
+# -- conditions that leave others in
+
+
+def test_a_whole_organisation_is_found() -> None:
+    organisation = {"StringEquals": {"aws:PrincipalOrgID": ["o-1", "o-2"]}}
+    both = [*opened("the organisation o-1"), *opened("the organisation o-2")]
+    assert looked(allows("*", **organisation)) == both
+    assert looked(allows("*", **organisation), existing=True) == [], "its owner says whom"
+    others = {"StringNotEquals": {"aws:PrincipalOrgID": "o-1"}}
+    assert looked(allows("*"), {**denies(), "Action": "*", "Condition": others}) == opened("the organisation o-1")
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0/0", "::/0", ["10.0.0.0/8", "0.0.0.0/0"]])
+def test_a_range_of_all_addresses_keeps_nobody_out(address: Any) -> None:
+    assert looked(allows("*", IpAddress={"aws:SourceIp": address})) == opened("everybody")
+    assert looked(allows("*", NotIpAddress={"aws:SourceIp": address})) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "keys"),
+    [
+        ({"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}, "aws:SourceIp"),
+        ({"NotIpAddress": {"aws:SourceIp": "10.0.0.0/8"}}, "aws:SourceIp"),
+        ({"StringEquals": {"aws:SourceVpce": "vpce-1", "aws:PrincipalTag/team": "x"}}, ...),
+        ({"ForAnyValue:StringLike": {"aws:PrincipalOrgPaths": "o-1/*"}}, "aws:PrincipalOrgPaths"),
+        ({"Null": {"aws:PrincipalArn": "false"}}, "aws:PrincipalArn"),
+    ],
+)
+def test_a_condition_that_is_not_judged_is_noted_once(condition: Any, keys: Any) -> None:
+    keys = "aws:PrincipalTag/team, aws:SourceVpce" if keys is ... else keys
+    for existing in (False, True):
+        assert looked(allows("*", **condition), existing=existing) == may_be("everybody", keys)
+    assert looked(allows(ROOT, **condition)) == may_be(ROOT, keys)
+    assert looked(allows(ROOT, **condition), existing=True) == []
+    assert looked(allows(ROOT, **condition), allows(ROOT)) == opened(ROOT), "it is let in anyway"
+    assert looked(allows("*", "sqs:GetQueueUrl", **condition)) == []
+    assert looked({**denies(), "Condition": condition}) == [], "it lets nobody in"
+
+
+def test_everybody_but_some_is_everybody() -> None:
+    but = {"Effect": "Allow", "NotPrincipal": {"AWS": [OWN_API, ROOT]}, "Action": "sqs:SendMessage", "Resource": "*"}
+    assert looked(but) == looked(but, existing=True) == opened("everybody", "sqs:SendMessage")
+    assert looked({**but, "NotPrincipal": {"AWS": UNKNOWN}}) == []
+    assert looked({**but, "NotPrincipal": {"AWS": "*"}}) == []
+    deny = {**but, "Effect": "Deny", "Action": "*"}
+    assert looked(allows(ROOT), deny) == [], "whom such a statement denies is not judged"
+
+
+def test_an_account_in_a_condition_is_found() -> None:
+    of_account = allows("*", StringEquals={"aws:PrincipalAccount": ["999999999999", "123456789012"]})
+    assert looked(of_account) == opened(ROOT)
+    assert looked(of_account, needed=replace(NEEDED, account="999999999999")) == []
+    assert looked(allows("*", StringNotEquals={"aws:PrincipalAccount": "123456789012"})) == opened("everybody")
+    assert looked(allows("*", StringEquals={"aws:PrincipalAccount": UNKNOWN})) == []
+
+
+@pytest.mark.parametrize("source", ["arn:aws:sns:*:*:news", "arn:aws:sns:eu-west-1:*:news", "arn:aws-cn:sns:*:9?:n"])
+def test_a_topic_of_any_account_is_found(source: str) -> None:
+    found = sends("sns", f"{source}, of any account" if ":*:n" in source else source)
+    for operator in ("ArnLike", "StringLike"):
+        for principal in ("*", {"Service": "sns.amazonaws.com"}):
+            like = {**allows("*", **{operator: {"aws:SourceArn": source}}), "Principal": principal}
+            assert looked(like) == found
+            assert looked(like, existing=True) == (found if ":*:n" in source else [])
+            assert looked({**like, "Effect": "Deny"}, like) == []
+    bounded = {"ArnLike": {"aws:SourceArn": source}, "StringEquals": {"aws:SourceAccount": "123456789012"}}
+    assert looked(allows("*", **bounded)) == []
+
+
+def test_a_bucket_whose_name_is_any_is_of_any_account() -> None:
+    of_s3 = {**allows("*", ArnLike={"aws:SourceArn": "arn:aws:s3:::*"}), "Principal": {"Service": "s3.amazonaws.com"}}
+    assert looked(of_s3) == sends("s3", "what is of any account")
+    assert looked({**of_s3, "Condition": {"ArnLike": {"aws:SourceArn": "arn:aws:s3:::its-name"}}}) == []
+    assert looked({**of_s3, "Condition": {"ArnLike": {"aws:SourceArn": "arn:aws:s3:*:*:its-name"}}}) == []
+
+
+def test_a_topic_of_another_account_is_found_unless_the_code_names_it() -> None:
+    theirs = "arn:aws:sns:eu-west-1:999999999999:news"
+    of_topic = allows("*", "sqs:SendMessage", ArnEquals={"aws:SourceArn": theirs})
+    assert looked(of_topic) == sends("sns", theirs)
+    assert looked(of_topic, existing=True) == []
+    assert looked(of_topic, needed=replace(NEEDED, topics=(TopicNeed(theirs, existing=True),))) == []
+    assert looked(of_topic, needed=replace(NEEDED, account="999999999999")) == []
+    not_judged = allows("*", "sqs:SendMessage", ArnEquals={"aws:SourceArn": theirs}, StringEquals={"c:d": "x"})
+    assert looked(not_judged) == [
+        ("queue-policy-open", f"its policy may let sns.amazonaws.com for {theirs} in, by a condition of c:d")
+    ]
+
+
+def test_whether_an_account_is_another_one_is_not_known_where_a_file_does_not_say() -> None:
+    unsaid: Any = {"attributes": {"QueueArn": ARN.replace("123456789012", PLACEHOLDER.account)}}
+    sending = "its policy allows sqs:SendMessage to {}, and it is not known which account is deployed to"
+    assert looked(allows(ROOT, "sqs:SendMessage"), **unsaid) == [("queue-policy-open", sending.format(ROOT))]
+    theirs = "arn:aws:sns:eu-west-1:999999999999:news"
+    of_topic = allows("*", "sqs:SendMessage", ArnEquals={"aws:SourceArn": theirs})
+    what = sending.format(f"sns.amazonaws.com for {theirs}")
+    assert looked(of_topic, **unsaid) == [("queue-policy-open", what)]
+    assert looked(allows("*", "sqs:SendMessage"), **unsaid) == opened("everybody", "sqs:SendMessage")
+    said = replace(NEEDED, account="123456789012")
+    assert looked(allows(ROOT, "sqs:SendMessage"), needed=said, **unsaid) == opened(ROOT, "sqs:SendMessage")
+
+
+# -- sessions of roles
+
+THEIR_SESSION: Final = "arn:aws:sts::999999999999:assumed-role/their-api/it"
+
+
+def test_a_session_among_the_exceptions_of_a_deny_leaves_nobody_out() -> None:
+    for role in ("x", "their-api"):
+        session = f"arn:aws:sts::123456789012:assumed-role/{role}/it"
+        assert looked(denies(OWN_API, session), senders=(OWN_API,)) == []
+    assert looked(allows("*", ArnEquals={"aws:PrincipalArn": THEIR_SESSION})) == [], "no request says that"
+
+
+def test_a_session_that_is_let_in_is_found_unless_its_role_is_named() -> None:
+    assert looked(allows(THEIR_SESSION)) == opened(THEIR_SESSION)
+    for role in (API, f"{THERE}of/their-api"):
+        assert looked(allows(THEIR_SESSION), allows(role), denies(role), senders=(role,)) == []
+    assert looked(allows(THEIR_SESSION), senders=(f"{HERE}their-api",)) == [*opened(THEIR_SESSION), OPENED]
+    bounded = allows(THEIR_SESSION, ArnEquals={"aws:PrincipalArn": f"{THERE}their-api"})
+    assert looked(bounded) == opened(THEIR_SESSION)
 
 
 # -- closed queues
@@ -237,7 +379,8 @@ def test_a_named_role_of_another_account_has_to_be_allowed_it_too() -> None:
     assert looked(let_in, denies(API), senders=(API,)) == []
     assert looked(denies(API), senders=(API,)) == refuses(API)
     assert looked(let_in, denies(FUNCTION), senders=(API,)) == refuses(API)
-    assert looked({**let_in, "Condition": {"StringEquals": {"c:d": "x"}}}, denies(API), senders=(API,)) == []
+    people = {**let_in, "Condition": {"StringEquals": {"c:d": "x"}}}
+    assert looked(people, denies(API), senders=(API,)) == may_be(ROOT, "c:d"), "it may let the role in"
     here = replace(NEEDED, account="999999999999")
     assert looked(denies(API), senders=(API,), needed=here) == []
 
@@ -285,7 +428,7 @@ def without(role: str, statements: list[dict[str, Any]]) -> None:
         (lambda _: None, []),
         (lambda given: given.pop(), [OPENED]),
         (lambda given: given.insert(0, allows("*", "sqs:SendMessage")), []),
-        (lambda given: given.insert(0, allows("*")), opened("everybody", "sqs:ReceiveMessage")),
+        (lambda given: given.insert(0, allows("*")), opened("everybody", NOT_SENDING)),
         (lambda given: without(OWN_API, given), refuses(OWN_API)),
         (lambda given: without(API, given), refuses(API)),
         (lambda given: given.pop(0), [*refuses(API), *refuses(f"{THERE}their-on-call")]),

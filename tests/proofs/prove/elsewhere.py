@@ -255,7 +255,8 @@ TESTED: Final = (
         "schedules, which are judged where their flow is defined; a tick is a request as others",
     ),
     Elsewhere(
-        r"^deploy\.(open_queue_checks\.|planned\.policies\.role_may|planned\.statements\.named_roles)",
+        r"^deploy\.(open_queue_checks\.|planned\.parties\.|planned\.policies\.(doubts|_is_of)|"
+        r"planned\.statements\.(named_principals|compared_with|not_judged|names_role: .*NotPrincipal|_comparisons))",
         ("tests/deploy/planned/test_open_queues.py",),
         "what the doctor reads in policies, which no message meets",
     ),

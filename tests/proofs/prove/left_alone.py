@@ -214,6 +214,7 @@ MODULES: Final = (
     "flowguard.deploy.planned.intrinsics",
     "flowguard.deploy.planned.legible",
     "flowguard.deploy.planned.managed_policies",
+    "flowguard.deploy.planned.parties",
     "flowguard.deploy.planned.policies",
     "flowguard.deploy.planned.resources",
     "flowguard.deploy.planned.sam_functions",
