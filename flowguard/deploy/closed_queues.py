@@ -29,8 +29,14 @@ def operators_of(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
 
 
 def given_senders(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
-    """Return the roles that the options name for a queue, beside those of its functions."""
-    return list(dict.fromkeys((*queue.senders, *operators_of(queue, options))))
+    """Return the roles that the options name for a queue, beside those of its functions.
+
+    Of one that is named by its name and by its ARN, the ARN.
+    """
+    named = dict.fromkeys((*queue.senders, *operators_of(queue, options)))
+    here = [role for role in named if options.account is not None and account_of(role) == options.account]
+    by_arn = {role.partition(":role/")[2] for role in here}
+    return [role for role in named if role not in by_arn]
 
 
 def senders_elsewhere(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:

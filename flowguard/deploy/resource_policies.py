@@ -139,15 +139,13 @@ class ResourcePolicies:
 
     def _allowed_roles(self, queue: QueueNeed) -> list[Any]:
         """Return the roles that a closed queue takes messages of."""
-        roles = [self._role_arn(function) for function in self._needed.senders(queue.name)]
+        senders = [*self._needed.senders(queue.name)]
+        roles = [self._names.function_role_reference(each) for each in senders if each.role is None]
         if queue in self._needed.schedule_targets() or queue.name in self._needed.undelivered_by_scheduler:
             roles.append(self._names.scheduler_role_arn())
-        return [*roles, *map(self._names.arn, dict.fromkeys(map(role_arn, given_senders(queue, self._options))))]
-
-    def _role_arn(self, function: FunctionNeed) -> Any:
-        if function.role is None:
-            return self._names.function_role_reference(function)
-        return self._names.arn(role_arn(function.role))
+        named = [each.role for each in senders if each.role is not None]
+        named += given_senders(queue, self._options)
+        return [*roles, *map(self._names.arn, dict.fromkeys(map(role_arn, named)))]
 
 
 def _but(roles: Sequence[Any], *, moved: bool) -> Json:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from flowguard.cli.iac import FORMATS
+from flowguard.deploy.closed_queues import given_senders
 from flowguard.deploy.needs import QueueNeed, Role
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
@@ -315,6 +316,29 @@ def test_the_roles_of_several_accounts_share_a_statement(form: str) -> None:
     assert not Sending(strange, account="333333333333").may_send(policy.document, policy.arn)
     accounts = [one["Principal"]["AWS"] for one in policy.document["Statement"] if one["Principal"] != "*"]
     assert accounts == [[f"arn:aws:iam::{account}:root" for account in (ANOTHER, "333333333333")]]
+
+
+@OF_ALL
+def test_a_role_that_is_named_by_name_and_by_arn_counts_once(form: str) -> None:
+    """Also one that a function has; without ``account`` the ARN may be of another one."""
+    arn = f"arn:aws:iam::{ACCOUNT}:role/teams/shop"
+    own = {"functions": {"price_cart": {"role": "teams/cart"}, "check_cart": {"role": "teams/cart"}}}
+    given: Any = {"account": ACCOUNT, "operators": [arn, "shop"], **own}
+    [denying] = [
+        one
+        for one in with_senders(form, ["teams/shop", arn, THEIRS], **given).document["Statement"]
+        if one["Effect"] == "Deny"
+    ]
+    named = [str(role) for keys in denying["Condition"].values() for role in keys["aws:PrincipalArn"]]
+    assert [len([role for role in named if name in role]) for name in ("teams/shop", "role/shop", "teams/cart")] == [
+        *(1, 1, 1)
+    ]
+    assert any(arn in role for role in named)
+    options = DeployOptions(operators=("teams/shop", arn, THEIRS))
+    queue = QueueNeed("q", Role.ANSWERS, existing=False, retention=1)
+    assert list(given_senders(queue, options)) == ["teams/shop", arn, THEIRS]
+    elsewhere = DeployOptions(account=ANOTHER, operators=("teams/shop", arn))
+    assert list(given_senders(queue, elsewhere)) == ["teams/shop", arn], "they are two"
 
 
 # -- what AWS takes of a policy
