@@ -23,6 +23,7 @@ from pydantic import (
 
 from flowguard.deploy.imports import Find, Import, Imports, with_values
 from flowguard.deploy.kafka_need import SCRAM
+from flowguard.deploy.observer_names import checked_names
 from flowguard.deploy.option_arns import arn_problems
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.errors import shown
@@ -320,7 +321,7 @@ class SettingsOptions(Frozen):
     """Keys of tokens alone. Without them the signing keys make tokens too."""
     answers_url: str | None = Field(None, pattern=SECURE_LINKS)
     """The base of links: the URL of the function of answers, or of what is before it."""
-    observers: str | None = None
+    observers: Annotated[str, AfterValidator(checked_names)] | None = None
     """What watches, where that is not the logs alone. What it calls needs ``policies`` of the functions."""
     debug_sampled: bool | None = None
 
@@ -390,7 +391,7 @@ class DeployOptions(Frozen):
     """Whether Lambda sends traces of the functions to X-Ray."""
     vpc: VpcOptions | None = None
     alarm_topic: AlarmTopicOptions | None = None
-    settings: SettingsOptions = SettingsOptions()
+    settings: SettingsOptions = Field(SettingsOptions(), validate_default=True)
     defaults: FunctionOptions = FunctionOptions()
     functions: dict[str, FunctionOptions] = {}
     queues: dict[str, QueueOptions] = {}
@@ -408,6 +409,13 @@ class DeployOptions(Frozen):
         if len({key.lower() for key in tags}) < len(tags):
             raise ValueError("has keys that differ in capital letters alone, which IAM takes for one on a role")
         return tags
+
+    @field_validator("settings")
+    @classmethod
+    def _have_the_bucket(cls, settings: SettingsOptions, info: ValidationInfo) -> SettingsOptions:
+        if info.data.get("bucket_key") is not None and settings.bucket is None:
+            raise ValueError("has no bucket, and bucket_key is the key of one")
+        return settings
 
     @field_validator("topics")
     @classmethod

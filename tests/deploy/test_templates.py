@@ -425,6 +425,17 @@ def test_what_watches_is_an_option_of_all_functions(tmp_path: Path) -> None:
         (f'[settings]\nbucket = "{"a" * 64}"\n', "settings.bucket has more than 63 characters"),
         ('[settings]\nbucket = "192.168.5.4"\n', "settings.bucket is an IP address, which no bucket has for a name"),
         ('[settings]\nbucket_owner = "123456789012"\n', "settings.bucket_owner has no effect without bucket"),
+        (
+            'bucket_key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"\n',
+            "settings has no bucket, and bucket_key is the key of one",
+        ),
+        (
+            '[settings]\nobservers = "logs, metric"\n',
+            "settings.observers names 'metric', which is no observer: there are logs, timings, metrics, xray, ",
+        ),
+        ('[settings]\nobservers = "shop.audit:"\n', "settings.observers names 'shop.audit:', which is no observer"),
+        ('[settings]\nobservers = "a b:c"\n', "settings.observers names 'a b:c', which is no observer"),
+        ('[settings]\nobservers = "a:b.1"\n', "settings.observers names 'a:b.1', which is no observer"),
         ('[settings]\nprefix = ""\n', "settings.prefix is no beginning of keys"),
         ('[settings]\nprefix = "/"\n', "settings.prefix is no beginning of keys"),
         ('[settings]\nprefix = "a*"\n', "settings.prefix is no beginning of keys"),
