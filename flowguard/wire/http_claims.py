@@ -43,13 +43,19 @@ def read_claims(event: Mapping[str, Any]) -> HttpClaims:
     context = _object(event, "requestContext")
     authorizer = _object(context, "authorizer")
     if jwt := _object(_object(authorizer, "jwt"), "claims") or _object(authorizer, "claims"):
-        return HttpClaims(jwt, _subject(jwt))
+        return HttpClaims(jwt, _caller("jwt", *_subject(jwt)))
     if iam := _object(authorizer, "iam") or _signer(context):
-        return HttpClaims(iam, _signed_by(iam))
+        return HttpClaims(iam, _caller("iam", *_signed_by(iam)))
     if authorizer in _NO_AUTHORIZER:
         return NOBODY
     claims = _object(authorizer, "lambda") or authorizer
-    return HttpClaims(claims, _text(claims, "principalId") or _subject(claims))
+    principal = _caller("lambda", _name(claims, "principalId"))
+    return HttpClaims(claims, principal or _caller("lambda", *_subject(claims)))
+
+
+def _caller(kind: str, name: str | int, *more: Any) -> str:
+    """Return the text of a name with the kind of who says it: a subject may be called as a role is."""
+    return json.dumps([kind, name, *more]) if name != "" else ""
 
 
 def _signer(context: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,17 +64,22 @@ def _signer(context: Mapping[str, Any]) -> dict[str, Any]:
     return identity if _text(identity, "userArn") else {}
 
 
-def _signed_by(iam: Mapping[str, Any]) -> str:
+def _signed_by(iam: Mapping[str, Any]) -> list[str]:
     """Return who signed. All users of an identity pool sign as one role: their ids tell them apart."""
     role = _role(_text(iam, "userArn"))
     identity = _text(_object(iam, "cognitoIdentity"), "identityId") or _text(iam, "cognitoIdentityId")
-    return json.dumps([role, identity]) if identity else role
+    return [role, identity] if identity else [role]
 
 
-def _subject(claims: Mapping[str, Any]) -> str:
-    """Return who a token is about. Two issuers may give one subject to two parties."""
-    subject = _text(claims, "sub")
-    return json.dumps([_text(claims, "iss"), subject]) if subject else ""
+def _subject(claims: Mapping[str, Any]) -> tuple[str | int, Any]:
+    """Return who a token is about, and its issuer. Two issuers may give one subject to two parties."""
+    return _name(claims, "sub"), claims.get("iss", "")
+
+
+def _name(part: Mapping[str, Any], name: str) -> str | int:
+    """Return the text or whole number that somebody is named by. It is empty for anything else."""
+    value = part.get(name)
+    return value if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)) else ""
 
 
 def _role(arn: str) -> str:

@@ -14,7 +14,9 @@ ROLE = "arn:aws:sts::123456789012:assumed-role/shop/i-0a1"
 POOL_ROLE = "arn:aws:sts::123456789012:assumed-role/app"
 POOL = {"userArn": f"{POOL_ROLE}/CognitoIdentityCredentials"}
 ANN = {"amr": ["authenticated"], "identityId": "ann", "identityPoolId": "pool"}
-OF_POOL = f'["{POOL_ROLE}", "ann"]'
+OF_POOL = f'["iam", "{POOL_ROLE}", "ann"]'
+OF_APP = f'["iam", "{POOL_ROLE}"]'
+OF_ANN = '["iam", "arn:aws:iam::123456789012:user/ann"]'
 
 
 def context(**members: Any) -> dict[str, Any]:
@@ -24,24 +26,33 @@ def context(**members: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("event", "claims", "caller"),
     [
-        (context(authorizer={"jwt": {"claims": JWT, "scopes": None}}), JWT, '["https://id.example", "ann"]'),
-        (context(authorizer={"claims": JWT, "scopes": None}), JWT, '["https://id.example", "ann"]'),
-        (context(authorizer={"jwt": {"claims": {"sub": "ann"}}}), {"sub": "ann"}, '["", "ann"]'),
+        (context(authorizer={"jwt": {"claims": JWT, "scopes": None}}), JWT, '["jwt", "ann", "https://id.example"]'),
+        (context(authorizer={"claims": JWT, "scopes": None}), JWT, '["jwt", "ann", "https://id.example"]'),
+        (context(authorizer={"jwt": {"claims": {"sub": "ann"}}}), {"sub": "ann"}, '["jwt", "ann", ""]'),
         (context(authorizer={"jwt": {"claims": {"aud": "x"}}}), {"aud": "x"}, ""),
         (
             context(authorizer={"jwt": {"claims": {"aud": "x", "principalId": "a"}}}),
             {"aud": "x", "principalId": "a"},
             "",
         ),
-        (context(authorizer={"iam": IAM}), IAM, IAM["userArn"]),
-        (context(authorizer={"iam": {"userArn": ROLE}}), {"userArn": ROLE}, ROLE.rpartition("/")[0]),
+        (context(authorizer={"iam": IAM}), IAM, OF_ANN),
+        (
+            context(authorizer={"iam": {"userArn": ROLE}}),
+            {"userArn": ROLE},
+            '["iam", "arn:aws:sts::123456789012:assumed-role/shop"]',
+        ),
         (context(authorizer={"iam": {"sub": "x"}}), {"sub": "x"}, ""),
-        (context(identity={**IAM, "sourceIp": "192.0.2.1"}), {**IAM, "sourceIp": "192.0.2.1"}, IAM["userArn"]),
-        (context(authorizer={"lambda": {"sub": "ann", "tenant": "t1"}}), {"sub": "ann", "tenant": "t1"}, '["", "ann"]'),
-        (context(authorizer={"lambda": {"principalId": "ann"}}), {"principalId": "ann"}, "ann"),
-        (context(authorizer={"principalId": "ann", "tenant": "t1"}), {"principalId": "ann", "tenant": "t1"}, "ann"),
+        (context(identity={**IAM, "sourceIp": "192.0.2.1"}), {**IAM, "sourceIp": "192.0.2.1"}, OF_ANN),
+        (context(authorizer={"lambda": {"sub": "ann", "n": 1}}), {"sub": "ann", "n": 1}, '["lambda", "ann", ""]'),
+        (context(authorizer={"lambda": {"sub": 7, "iss": 1}}), {"sub": 7, "iss": 1}, '["lambda", 7, 1]'),
+        (context(authorizer={"lambda": {"sub": True}}), {"sub": True}, ""),
+        (context(authorizer={"lambda": {"sub": ""}}), {"sub": ""}, ""),
+        (context(authorizer={"lambda": {"sub": 0}}), {"sub": 0}, '["lambda", 0, ""]'),
+        (context(authorizer={"lambda": {"principalId": "ann"}}), {"principalId": "ann"}, '["lambda", "ann"]'),
+        (context(authorizer={"principalId": "ann", "n": "1"}), {"principalId": "ann", "n": "1"}, '["lambda", "ann"]'),
         (context(authorizer={"userArn": "arn"}), {"userArn": "arn"}, ""),
-        (context(authorizer={"principalId": 7}), {"principalId": 7}, ""),
+        (context(authorizer={"principalId": 7}), {"principalId": 7}, '["lambda", 7]'),
+        (context(authorizer={"principalId": 7.5}), {"principalId": 7.5}, ""),
         (context(authorizer={"lambda": None}), {"lambda": None}, ""),
         (
             context(authorizer={"claims": None, "scopes": None, "x": "1"}),
@@ -49,7 +60,7 @@ def context(**members: Any) -> dict[str, Any]:
             "",
         ),
         (context(authorizer={"iam": {**POOL, "cognitoIdentity": ANN}}), {**POOL, "cognitoIdentity": ANN}, OF_POOL),
-        (context(authorizer={"iam": {**POOL, "cognitoIdentity": None}}), {**POOL, "cognitoIdentity": None}, POOL_ROLE),
+        (context(authorizer={"iam": {**POOL, "cognitoIdentity": None}}), {**POOL, "cognitoIdentity": None}, OF_APP),
         (context(identity={**POOL, "cognitoIdentityId": "ann"}), {**POOL, "cognitoIdentityId": "ann"}, OF_POOL),
     ],
 )
@@ -77,3 +88,17 @@ def test_where_nobody_was_authorized_there_are_no_claims(event: dict[str, Any]) 
 def test_two_issuers_name_two_callers() -> None:
     pairs = [{"iss": "a", "sub": "x"}, {"iss": "b", "sub": "x"}, {"iss": 'a", "', "sub": "x"}]
     assert len({read_claims(context(authorizer={"jwt": {"claims": pair}})).caller for pair in pairs}) == 3
+
+
+def test_who_is_called_as_another_authorizers_caller_is_another_caller() -> None:
+    arn = IAM["userArn"]
+    given: list[dict[str, Any]] = [
+        {"iam": IAM},
+        {"jwt": {"claims": {"sub": arn}}},
+        {"lambda": {"principalId": arn}},
+        {"lambda": {"sub": arn}},
+        {"lambda": {"principalId": OF_ANN}},
+        {"lambda": {"principalId": 7}},
+        {"lambda": {"principalId": "7"}},
+    ]
+    assert len({read_claims(context(authorizer=each)).caller for each in given}) == len(given)
