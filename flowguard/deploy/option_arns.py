@@ -13,7 +13,7 @@ _ARN: Final = re.compile("(?:ssm:|secretsmanager:)?arn:([a-z0-9-]+):[a-z0-9-]+:(
 _OF_USERS: Final = frozenset({"environment", "tags"})
 """The options whose texts are the users' own."""
 
-_APART: Final = "no call goes from one to another"
+APART: Final = "no call goes from one to another"
 _IN_REGION: Final = "functions make schedules in their region"
 _POLICY: Final = "IAM attaches policies of the role's own account, and those of AWS"
 _OWN: Final = {
@@ -41,9 +41,14 @@ class _Named(NamedTuple):
 
 def arn_problems(given: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the ARNs in options that a file gives."""
-    named = [*_named(given, ())]
+    named = [*named_arns(given)]
     yield from _partition_problems(named, given.get("region"))
     yield from _account_problems(named, given.get("account"))
+
+
+def named_arns(given: Mapping[str, Any]) -> Iterator[_Named]:
+    """Yield the ARNs in options, but those that stand for what other stacks export."""
+    yield from _named(given, ())
 
 
 def _partition_problems(named: Sequence[_Named], region: str | None) -> Iterator[str]:
@@ -54,7 +59,7 @@ def _partition_problems(named: Sequence[_Named], region: str | None) -> Iterator
             yield f"{each} has the partition {each.partition}, and its region {each.region} is of {right}"
         elif each.partition != wanted:
             other = named[0] if region is None else "region"
-            yield f"{each} is of the partition {each.partition}, and {other} of {wanted}: {_APART}"
+            yield f"{each} is of the partition {each.partition}, and {other} of {wanted}: {APART}"
         elif each.place[-1] == "scheduler_group" and region not in (None, each.region):
             yield f"{each} is of {each.region}, and it is deployed to {region}: {_IN_REGION}"
 
@@ -69,7 +74,6 @@ def _account_problems(named: Sequence[_Named], account: str | None) -> Iterator[
 
 
 def _named(value: Any, place: tuple[str, ...]) -> Iterator[_Named]:
-    """Yield the ARNs in a value, but those that stand for what other stacks export."""
     match value:
         case dict():
             for key, each in value.items():

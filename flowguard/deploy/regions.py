@@ -10,6 +10,7 @@ from flowguard.deploy.account import Account
 from flowguard.deploy.finding import LiveFinding, error
 from flowguard.deploy.needs import Deployment, Target
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.partitions import partition_problems
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import arn_of
 from flowguard.destinations import Queue
@@ -46,6 +47,8 @@ def in_one_region(needed: Deployment, options: DeployOptions) -> None:
     if hosts := tuple(_without_region(needed)):
         raise CannotDeploy("queues by their URLs", hosts)
     named = _named(needed, options)
+    if apart := tuple(partition_problems((each.arn for each in named), options)):
+        raise CannotDeploy("resources of several partitions", apart)
     if options.region is None:
         first = {each.region: each for each in reversed(named)}
         if len(first) > 1:

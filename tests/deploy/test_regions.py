@@ -137,6 +137,27 @@ def test_the_parts_of_one_deployment_are_of_one_region_where_nobody_says_which()
     assert 'region = "…" in the options says which is the deployment\'s' in problem
 
 
+@pytest.mark.parametrize("region", [None, HERE])
+def test_an_arn_whose_region_is_of_another_partition_is_refused(region: str | None) -> None:
+    arn = f"arn:aws-cn:sqs:{HERE}:123456789012:parcels"
+    with pytest.raises(CannotDeploy) as refused:
+        in_one_region(changed(arn=arn), DeployOptions(region=region))
+    assert refused.value.problems == (f"{arn} has the partition aws-cn, and its region {HERE} is of aws",)
+
+
+def test_what_the_code_names_is_of_the_partition_of_the_options() -> None:
+    role = "arn:aws-cn:iam::123456789012:role/shop"
+    with pytest.raises(CannotDeploy) as refused:
+        in_one_region(deployment(), DeployOptions(operators=(role, role.replace("-cn", ""), "by-name")))
+    [problem] = refused.value.problems
+    assert problem.startswith("operators is of the partition aws-cn, and arn:aws:")
+    assert problem.endswith(" of aws: no call goes from one to another")
+    nothing = replace(deployment(), queues=(), topics=(), functions=())
+    in_one_region(nothing, DeployOptions(operators=(role,)))
+    elsewhere = DeployOptions(operators=(role,), region=HERE)
+    in_one_region(deployment(), elsewhere)
+
+
 def test_what_is_of_one_region_is_deployed() -> None:
     in_one_region(deployment(), DeployOptions())
     in_one_region(deployment(), DeployOptions(region=HERE))
