@@ -83,14 +83,10 @@ def principal(arn: str) -> Party:
 
 
 def principals(documents: Sequence[Any], home: str) -> list[str]:
-    """Return the ARNs of all whom policies name as principals or in conditions, behind that of the account ``home``.
-
-    No request has the ARN of a session as its ``aws:PrincipalArn``, but that of the role.
-    """
-    arns = compared_with(documents, "aws:PrincipalArn")
-    compared = [arn for arn in _texts(arns) if _SESSION.fullmatch(arn) is None]
-    accounts = _texts(compared_with(documents, "aws:PrincipalAccount"))
-    named = (home, *_texts(named_principals(documents)), *compared, *accounts)
+    """Return the ARNs of all whom policies name as principals or in conditions, behind that of the account ``home``."""
+    keys = ("aws:PrincipalArn", "aws:PrincipalAccount")
+    compared = [each for key in keys for each in _texts(compared_with(documents, key))]
+    named = (home, *_texts(named_principals(documents)), *compared)
     return list(dict.fromkeys(_arn_of(each) for each in named if _WHOLE.fullmatch(each) or _ACCOUNT.fullmatch(each)))
 
 
@@ -144,6 +140,7 @@ def _requests_of(arn: str, more: Context) -> tuple[Callable[[Any], bool | None],
 
 
 def _role_of(arn: str) -> str:
+    """Return the ``aws:PrincipalArn`` of who has that ARN: of a session it is the role's."""
     session = _SESSION.fullmatch(arn)
     return arn if session is None else f"{session[1]}:iam::{session[2]}:role/{session[3]}"
 

@@ -66,7 +66,7 @@ def compared_with(documents: Iterable[Any], key: str) -> Iterator[Any]:
 def not_judged(statement: Mapping[str, Any], context: Context) -> Iterator[str]:
     """Yield the keys of a statement's conditions that are not judged of such a request."""
     for operator, key, given in _comparisons(statement):
-        if is_known(key) and is_known(given) and _compared(operator, key, given, context) is None:
+        if is_known(given) and _compared(operator, key, given, context) is None:
             yield str(key)
 
 

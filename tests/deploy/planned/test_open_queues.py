@@ -12,6 +12,7 @@ import pytest
 from flowguard.deploy.needs import Deployment, QueueNeed, Role, TopicNeed
 from flowguard.deploy.open_queue_checks import check_open_queues
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.planned.parties import organisations
 from flowguard.deploy.planned.resources import HERE as PLACEHOLDER
 from flowguard.deploy.planned.values import UNKNOWN
 from tests.deploy.planned.looked import findings, made, read
@@ -219,6 +220,11 @@ def test_a_whole_organisation_is_found() -> None:
     assert looked(allows("*"), {**denies(), "Action": "*", "Condition": others}) == opened("the organisation o-1")
 
 
+def test_what_another_key_is_compared_with_is_no_organisation() -> None:
+    statement = allows("*", StringEquals={"AWS:PrincipalOrgID": "o-1", "c:d": "x"})
+    assert [party.who for party in organisations([{"Statement": statement}])] == ["the organisation o-1"]
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0/0", "::/0", ["10.0.0.0/8", "0.0.0.0/0"]])
 def test_a_range_of_all_addresses_keeps_nobody_out(address: Any) -> None:
     assert looked(allows("*", IpAddress={"aws:SourceIp": address})) == opened("everybody")
@@ -267,11 +273,15 @@ def test_an_account_in_a_condition_is_found() -> None:
 def test_a_topic_of_any_account_is_found(source: str) -> None:
     found = sends("sns", f"{source}, of any account" if ":*:n" in source else source)
     for operator in ("ArnLike", "StringLike"):
-        for principal in ("*", {"Service": "sns.amazonaws.com"}):
+        for principal in ("*", {"AWS": "*"}, {"Service": "sns.amazonaws.com"}):
             like = {**allows("*", **{operator: {"aws:SourceArn": source}}), "Principal": principal}
             assert looked(like) == found
             assert looked(like, existing=True) == (found if ":*:n" in source else [])
             assert looked({**like, "Effect": "Deny"}, like) == []
+    assert looked(allows("*", ArnLike={"aws:SourceArn": "arn:aws:sns:*"})) in (
+        [],
+        sends("sns", "what is of any account"),
+    )
     bounded = {"ArnLike": {"aws:SourceArn": source}, "StringEquals": {"aws:SourceAccount": "123456789012"}}
     assert looked(allows("*", **bounded)) == []
 
@@ -305,6 +315,12 @@ def test_whether_an_account_is_another_one_is_not_known_where_a_file_does_not_sa
     what = sending.format(f"sns.amazonaws.com for {theirs}")
     assert looked(of_topic, **unsaid) == [("queue-policy-open", what)]
     assert looked(allows("*", "sqs:SendMessage"), **unsaid) == opened("everybody", "sqs:SendMessage")
+    of_account = {**allows("*", "sqs:SendMessage", StringEquals={"aws:SourceAccount": "999999999999"})}
+    of_account["Principal"] = {"Service": "sns.amazonaws.com"}
+    what = sending.format("sns.amazonaws.com for what is of the account 999999999999")
+    assert looked(of_account, **unsaid) == [("queue-policy-open", what)]
+    any_account = {**of_account, "Condition": {}}
+    assert looked(any_account, **unsaid) == sends("sns", "what is of any account")
     said = replace(NEEDED, account="123456789012")
     assert looked(allows(ROOT, "sqs:SendMessage"), needed=said, **unsaid) == opened(ROOT, "sqs:SendMessage")
 
@@ -319,6 +335,9 @@ def test_a_session_among_the_exceptions_of_a_deny_leaves_nobody_out() -> None:
         session = f"arn:aws:sts::123456789012:assumed-role/{role}/it"
         assert looked(denies(OWN_API, session), senders=(OWN_API,)) == []
     assert looked(allows("*", ArnEquals={"aws:PrincipalArn": THEIR_SESSION})) == [], "no request says that"
+    assert looked(denies(OWN_API, f"{HERE}y", THEIR_SESSION.replace("9", "1")), senders=(OWN_API,))[1:] == []
+    not_judged = allows("*", ArnEquals={"aws:PrincipalArn": THEIR_SESSION}, StringEquals={"c:d": "x"})
+    assert looked(not_judged) == [], "whatever else it asks"
 
 
 def test_a_session_that_is_let_in_is_found_unless_its_role_is_named() -> None:
