@@ -34,8 +34,7 @@ def given_senders(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
     Of one that is named by its name and by its ARN, the ARN.
     """
     named = dict.fromkeys((*queue.senders, *operators_of(queue, options)))
-    here = [role for role in named if options.account is not None and account_of(role) == options.account]
-    by_arn = {role.partition(":role/")[2] for role in here}
+    by_arn = {role.partition(":role/")[2] for role in named if account_of(role) == options.account}
     return [role for role in named if role not in by_arn]
 
 
