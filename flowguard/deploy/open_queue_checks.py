@@ -79,9 +79,9 @@ def _parties(
     documents: list[Any],
     arn: str,
 ) -> Iterator[list[Party]]:
-    """Yield the parties whom nobody names. Of each list the first stands for all that come after it.
+    """Yield the parties that no option names. The first of each list stands for the others.
 
-    Whom the owner of an existing queue lets in is theirs to say, but for everybody and what is of any account.
+    Of an existing queue these are everybody and any account: its owner lets others in.
     """
     named = [*organisations(documents), *map(principal, strangers)]
     yield [everybody(), *(named if queue.made else [])]
@@ -97,7 +97,7 @@ def _parties(
 def _let_in(
     queue: QueueNeed, parties: Iterator[list[Party]], documents: list[Any], arn: str, *, knows_account: bool
 ) -> Iterator[LiveFinding]:
-    """Yield which parties may use the queue, and which may by a condition that is not judged: of that the first.
+    """Yield the parties that may use the queue, and the first of each condition that is not judged.
 
     Where everybody may, nobody else is named. A service sends, and does nothing else.
     """

@@ -1,4 +1,4 @@
-"""The partitions of what the code names by ARN: each is that of the region, and of the ARNs in the options."""
+"""The partitions of ARNs in the code: those of their regions, and of the options."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from flowguard.deploy.queue_arns import partition_of
 
 
 def partition_problems(arns: Iterable[str], options: DeployOptions) -> Iterator[str]:
-    """Yield what is wrong with the partitions of ARNs that have a region, and of those in the options beside them.
+    """Yield what is wrong with the partitions of ARNs with a region, and of the options' own ARNs.
 
-    Where the options say the region, theirs are of its partition already.
+    With a region in the options, theirs are compared with it already.
     """
     given = [*arns]
     for arn in given:

@@ -19,7 +19,7 @@ OF_ROLE: Final[Context] = {
     "aws:SourceArn": None,
     "aws:SourceOrgID": None,
 }
-"""The condition keys of a request that a role makes. None stands for one that only requests of services have."""
+"""The condition keys of a role's request. It does not have those that are None."""
 
 OF_SERVICE: Final[Context] = {
     "aws:PrincipalAccount": None,
@@ -28,7 +28,7 @@ OF_SERVICE: Final[Context] = {
     "aws:PrincipalOrgID": None,
     "aws:SecureTransport": "true",
 }
-"""Those of a request that a service makes in its own name."""
+"""Those of a service's request in its own name."""
 
 SOURCES: Final = {
     "sns.amazonaws.com": "arn:aws:sns:us-east-1:{}:of-nobody",
@@ -67,7 +67,7 @@ class Party(NamedTuple):
 
 
 def everybody() -> Party:
-    """Return whoever there is."""
+    """Return the party that stands for everybody."""
     return Party("everybody", *_requests_of(_ANYWHERE, {"aws:PrincipalOrgID": NOBODY}))
 
 
@@ -102,9 +102,9 @@ def is_one_of(arn: str, roles: Collection[str]) -> bool:
 
 
 def sources(service: str, documents: Sequence[Any]) -> Iterator[tuple[str, str, Party]]:
-    """Yield those for whom a service may send, any account first, then each that conditions name.
+    """Yield the parties for which a service may send: any account, then each that conditions name.
 
-    Each has its account or organisation, and the ARN that a condition names. A bucket's name is of one account.
+    Each has its account or organisation, and its ARN in a condition. Buckets have no account in theirs.
     """
     form = SOURCES[service]
     yield NOBODY, "", _of_service(service, "what is of any account", form.format(NOBODY), NOBODY)
@@ -124,8 +124,8 @@ def sources(service: str, documents: Sequence[Any]) -> Iterator[tuple[str, str, 
 
 
 def _of_service(service: str, source: str, arn: str, account: str, organisation: str = NOBODY) -> Party:
-    said = {"aws:SourceArn": arn, "aws:SourceAccount": account, "aws:SourceOrgID": organisation}
-    return Party(f"{service} for {source}", partial(_names_service, service=service), {**OF_SERVICE, **said})
+    keys = {"aws:SourceArn": arn, "aws:SourceAccount": account, "aws:SourceOrgID": organisation}
+    return Party(f"{service} for {source}", partial(_names_service, service=service), {**OF_SERVICE, **keys})
 
 
 def _names_service(statement: Any, service: str) -> bool | None:
@@ -135,12 +135,12 @@ def _names_service(statement: Any, service: str) -> bool | None:
 
 def _requests_of(arn: str, more: Context) -> tuple[Callable[[Any], bool | None], Context]:
     role = _role_of(arn)
-    said = {"aws:PrincipalArn": role, "aws:PrincipalAccount": role.split(":")[4]}
-    return partial(names_role, role=arn), {**OF_ROLE, **said, **more}
+    keys = {"aws:PrincipalArn": role, "aws:PrincipalAccount": role.split(":")[4]}
+    return partial(names_role, role=arn), {**OF_ROLE, **keys, **more}
 
 
 def _role_of(arn: str) -> str:
-    """Return the ``aws:PrincipalArn`` of who has that ARN: of a session it is the role's."""
+    """Return the ``aws:PrincipalArn`` of a principal: of a session it is the role's."""
     session = _SESSION.fullmatch(arn)
     return arn if session is None else f"{session[1]}:iam::{session[2]}:role/{session[3]}"
 

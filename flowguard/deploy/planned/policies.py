@@ -70,7 +70,7 @@ def may(party: Party, action: str, documents: list[Any], queue: str) -> bool | N
 
 
 def doubts(party: Party, action: str, documents: list[Any], queue: str) -> Iterator[str]:
-    """Yield the keys of conditions that are not judged, of the statements which may allow it."""
+    """Yield the keys of conditions that are not judged, of statements that may allow it."""
     for document in documents:
         for statement in statements_in(document):
             is_open = isinstance(statement, dict) and _is_of(party, statement, action, queue) is None

@@ -50,13 +50,13 @@ def names_role(statement: Mapping[str, Any], role: str, *, with_account: bool = 
 
 
 def named_principals(documents: Iterable[Any]) -> Iterator[Any]:
-    """Yield whom the statements of policies name as principals of AWS."""
+    """Yield the AWS principals of the statements."""
     for statement in _known_statements(documents):
         yield from _principals(statement, "AWS")
 
 
 def compared_with(documents: Iterable[Any], key: str) -> Iterator[Any]:
-    """Yield what the conditions of policies compare a key with."""
+    """Yield the values of a key in the conditions of policies."""
     for statement in _known_statements(documents):
         for _, name, given in _comparisons(statement):
             if str(name).lower() == key.lower():
@@ -64,7 +64,7 @@ def compared_with(documents: Iterable[Any], key: str) -> Iterator[Any]:
 
 
 def not_judged(statement: Mapping[str, Any], context: Context) -> Iterator[str]:
-    """Yield the keys of a statement's conditions that are not judged of such a request."""
+    """Yield the keys of a statement's conditions that are not judged."""
     for operator, key, given in _comparisons(statement):
         if is_known(given) and _compared(operator, key, given, context) is None:
             yield str(key)
@@ -137,7 +137,7 @@ def _condition(statement: Mapping[str, Any], context: Context) -> bool | None:
 
 
 def _comparisons(statement: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield the operators of a statement's condition, each with a key and what that is compared with."""
+    """Yield each operator of a statement's condition with a key and its values."""
     condition = statement.get("Condition", {})
     for operator, keys in (condition if isinstance(condition, dict) else {UNKNOWN: UNKNOWN}).items():
         for key, given in (keys if isinstance(keys, dict) else {UNKNOWN: UNKNOWN}).items():
