@@ -537,6 +537,7 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
         *_state_problems(stages),
         *_delay_problems(flow, stages),
         *_lease_problems(flow, stages),
+        *_limit_problems(flow, stages),
         *_object_problems(flow, stages[0]),
         *_tenant_problems(flow.tenant, stages[0]),
         *rule_problems(flow.request_id, stages[0].name, stages[0].payload),
@@ -643,6 +644,16 @@ def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
         f"{LONGEST_SQS_DELAY}; lower its max_delay, or say long_delays=True (EventBridge Scheduler)"
         for stage in stages
         if stage.retry.longest_delay > LONGEST_SQS_DELAY
+    ]
+
+
+def _limit_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
+    """Name the stages with limits whose messages a FIFO queue brings. It delays none."""
+    return [
+        f"stage {stage.name!r} has a limit, and its inbox {inbox} is FIFO, where nobody can wait for a place while "
+        f"others pass; give it a standard queue"
+        for stage in stages
+        if stage.limits and isinstance(inbox := flow.inbox_of(stage), Queue | Topic) and inbox.fifo
     ]
 
 

@@ -198,14 +198,30 @@ def kills_before(item: RunItem | None, message: Message, owner: Owner | None = N
 
     ``owner`` is the claim's: it may find itself, where its answer was lost. The item counts those that were seen by an
     earlier claim. The last is the one whose lease is over: one that lives gives its claim back, which takes it off, or
-    notes why its attempt has failed. One that a reset has fenced was not killed: nobody owns its hop then.
+    notes why its attempt has failed. One that a reset has fenced was not killed: nobody owns its hop then. Nor was one
+    that found no place for the hop, sent the look that comes now, and could not release the claim any more.
     """
-    if item is None or item.done or item.owner == owner or item.back_off is not None:
+    if item is None or item.done or item.owner == owner or has_failed(item):
         return 0
     here = item.request_id, item.hop, item.redrive, item.retry
     if here != (message.request_id, message.hop, message.redrive, message.retry):
         return 0
-    return item.kills if item.owner == item.reset_by else item.kills + 1
+    was_in_line = message.turn is not None and message.turn.look == item.epoch and item.back_off is None
+    return item.kills if was_in_line or item.owner == item.reset_by else item.kills + 1
+
+
+def stood_in_line(claim: Claim) -> bool:
+    """Answer whether an earlier claim of this very hop has noted that it waits for a place. It has flushed the item."""
+    before, item = claim.before, claim.item
+    if before is None or before.back_off is None or before.back_off.has_failed:
+        return False
+    mine = (item.request_id, item.requested_at, item.hop, item.redrive)
+    return (before.request_id, before.requested_at, before.hop, before.redrive) == mine
+
+
+def has_failed(item: RunItem) -> bool:
+    """Answer whether the item notes that its last attempt has failed. One that waits for a place has not."""
+    return item.back_off is not None and item.back_off.has_failed
 
 
 def attempt_key(item: RunItem, retry: int) -> str:

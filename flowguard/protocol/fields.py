@@ -106,7 +106,7 @@ PARTS: Final[Mapping[type, Mapping[str, Kind | type]]] = {
     ErrorNote: {"type": Kind.TEXT, "text": Kind.TEXT, "at": Kind.TIME},
     Callers: {"term": Kind.TEXT, "held": Kind.TEXTS, "rows": Kind.MARK},
     Late: {"hop": Kind.COUNT, "names": Kind.NAMES, "group": Kind.TEXT},
-    BackOff: {"error": ErrorNote, "until": Kind.TIME},
+    BackOff: {"error": ErrorNote, "until": Kind.TIME, "look": Kind.COUNT},
     Burst: {"since": Kind.TIME, "until": Kind.TIME, "requested_at": Kind.TIME},
     Cancellation: {"request_id": Kind.TEXT, "at": Kind.TIME, "why": Kind.TEXT},
     FailedHop: {

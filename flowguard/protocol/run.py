@@ -57,10 +57,19 @@ class Cancellation(NamedTuple):
 
 
 class BackOff(NamedTuple):
-    """A hop whose last attempt has failed, and that is tried again at ``until`` (ms). Nothing decides by it."""
+    """Why a hop rests that is tried again at ``until`` (ms): its last attempt has failed, or it waits for a place.
+
+    The latter has the number of the ``look`` that comes then. Nothing else decides by it.
+    """
 
     error: ErrorNote
     until: int
+    look: int | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Answer whether the attempt has failed. Who waits for a place has not begun."""
+        return self.look is None
 
 
 class Burst(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
@@ -102,7 +102,7 @@ class ClaimPhase:
             abandoned_before=flow.abandoned_before(now, arrival.message.requested_at),
             expires_at=Lifetimes(flow).of_claim(now, arrival.message),
             fresh_since=flow.fresh_since(arrival.message.requested_at),
-            longest_lease=_longest_lease(arrival),
+            longest_lease=longest_lease(arrival),
         )
 
     def lease(self, arrival: Arrival, budget: Budget) -> tuple[int, int]:
@@ -113,13 +113,18 @@ class ClaimPhase:
 
 
 @contextmanager
-def given_back(services: Services, claim: Claim) -> Iterator[None]:
-    """Release the claim after an error: its worker lives, and the record comes back before the lease is over."""
+def given_back(services: Services, claim: Claim, end: Callable[[], None]) -> Iterator[None]:
+    """Release the claim after an error: its worker lives, and the record comes back before the lease is over.
+
+    ``end`` ends what the attempt has beside the claim, in any case.
+    """
     try:
         yield
     except Exception:
         release(services, claim)
+        end()
         raise
+    end()
 
 
 def release(services: Services, claim: Claim) -> None:
@@ -134,7 +139,7 @@ def _goes_on(arrival: Arrival, claim: Claim | Refused) -> Message | None:
     return goes_on_as(claim.item, arrival.message, is_in_place=arrival.envelope.retried_in_place)
 
 
-def _longest_lease(arrival: Arrival) -> int:
+def longest_lease(arrival: Arrival) -> int:
     """Return the longest time that a worker can hold a hop, ms: Lambda's limit, or the stage's timeout if longer."""
     timeout = arrival.stage.timeout if arrival.stage is not None else None
     return (LONGEST_LEASE if timeout is None else max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY)) // _MS

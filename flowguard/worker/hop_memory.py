@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from flowguard.errors import WorkerFenced
 from flowguard.items.writes import Write
 from flowguard.protocol.claims import finds_old_memory
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Claim, Fenced
+from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Store
 
 _BESIDE = 1_024 + 128
 """Bytes of the item that the memory takes beside its results: its request id, and the names of its parts."""
+
+
+class NoPlace(Exception):
+    """A limit of the stage has no place for the hop, which stands in line for it."""
+
+
+class TakesPlaces(Protocol):
+    """The places that an attempt has of its stage's limits. Few stages have any."""
+
+    def take(self, payload: Any) -> None:
+        """Take them. Raises :class:`NoPlace` where one is not free."""
+
+    def parked(self) -> Ending:
+        """Stand in line for the place that was not free."""
+
+    def end(self) -> None:
+        """Give back what the attempt holds."""
 
 
 class HopMemory:
@@ -26,6 +45,13 @@ class HopMemory:
         self._taken = taken
         self.claim = claim
         """The claim, whose item has what was remembered since."""
+        self.places: TakesPlaces | None = None
+        """The places that the attempt has of its stage's limits."""
+
+    def end(self) -> None:
+        """End the attempt: give its places back."""
+        if self.places is not None:
+            self.places.end()
 
     @property
     def _own(self) -> Memo | None:

@@ -21,7 +21,7 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.fail_phase import FailPhase
 from flowguard.worker.flush_phase import FlushPhase
 from flowguard.worker.handle_phase import GoesOn, HandlePhase
-from flowguard.worker.hop_memory import HopMemory
+from flowguard.worker.hop_memory import HopMemory, NoPlace
 from flowguard.worker.kept_answers import KeptAnswers
 from flowguard.worker.kills import MOST_KILLS, counted, killed
 from flowguard.worker.no_run import NoRun
@@ -83,11 +83,11 @@ class Runtime:
 
         The handler is called again when the condition of an optional write, or of one that it computes, does not hold.
         """
-        with given_back(self._services, claim):
+        memory = HopMemory(self._services.store, claim, self._services.denials.ended_for)
+        with given_back(self._services, claim, memory.end):
             arrival = self._with_kills(arrival, claim)
             self._emitter.claimed(arrival, claim)
             self._flush.flush(arrival, claim)
-            memory = HopMemory(self._services.store, claim, self._services.denials.ended_for)
             calls, refused = 1, NOTHING_REFUSED
             commit = yield from self._handled(arrival, memory, refused, calls=0)
             while isinstance(commit, Commit):
@@ -121,6 +121,9 @@ class Runtime:
         """Run the stage. Nothing that it recorded has happened when this returns. An ending is for one that fails."""
         try:
             return self._handle.planned(arrival, memory, refused, calls)
+        except NoPlace:
+            assert memory.places is not None  # noqa: S101 - they have raised it
+            return memory.places.parked()
         except GoesOn as later:
             goes_on = later.requests, later.burst
         except WorkerFenced as fenced:

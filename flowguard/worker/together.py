@@ -62,9 +62,14 @@ class Turn(NamedTuple):
 
     @property
     def may_share(self) -> bool:
-        """Answer whether the record is claimed and committed with others."""
+        """Answer whether the record is claimed and committed with others.
+
+        One of a stage with limits is not: a commit that waits for others would hold its place.
+        """
         envelope, arrival = self.envelope, self.arrival
         if arrival is None or arrival.too_deep is not None or isinstance(arrival.problem, OtherRelease):
+            return False
+        if arrival.message.turn is not None or (arrival.stage is not None and arrival.stage.limits):
             return False
         named = envelope.source.takes_names and envelope.source_arn is not None
         return named and bool(arrival.message.object_id)

@@ -13,6 +13,7 @@ from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.kept_answers import KeptAnswers
+from flowguard.worker.limits import leave_line
 from flowguard.worker.no_run import NoRun
 from flowguard.worker.ports import Services
 from flowguard.worker.restart import restart_of
@@ -39,6 +40,7 @@ class TurnedAway:
     def ending(self, arrival: Arrival, refused: Refused) -> Ending:
         """Report the verdict of a refused claim, and return what follows from it."""
         self._emitter.emit(EventType(refused.verdict.value.lower()), arrival)
+        leave_line(self._services, self._emitter, arrival, refused)
         if arrival.message.cancelled is not None:
             from flowguard.worker.cancelling import Canceller, is_for_its_run  # most requests are not cancelled
 

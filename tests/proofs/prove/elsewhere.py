@@ -26,6 +26,29 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^(limit|wire\.turn|protocol\.places)\.|^stage\._limit_problems|^flow\._limit_problems|"
+        r"^wire\..*\b(turn|TURN|waits)\b",
+        ("tests/test_limit.py", "tests/protocol/test_places.py", "tests/wire/test_turn.py"),
+        "the pure part of a limit; the explorer's functions are at work one after the other",
+    ),
+    Elsewhere(
+        r"^aws\.place_items\.|^expressions\.PLACES",
+        ("tests/aws/test_place_items.py",),
+        "writes of a key's item by many",
+    ),
+    Elsewhere(
+        r"^worker\.hop_places\.|^worker\.claim_phase\.given_back: end|^worker\.hop_memory\.HopMemory\.end|"
+        r"^worker\.limits\.|"
+        r"^(?!operate\.|worker\.resumed_payload\.).*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|\bleave_line\(|"
+        r"memory\.places\b|NoPlace\b|was_in_line|back_off\.look\b|claims\.has_failed|\.has_failed\b|stood_in_line)",
+        (
+            *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
+            *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),
+            "tests/worker/test_limits_of_many.py",
+        ),
+        "a turn in the line of a limit; the explorer's functions are at work one after the other",
+    ),
+    Elsewhere(
         r"^(operate\.(bulk|many_letters|selection)|aws\.indexed_runs)\.",
         (
             *("tests/operate/test_bulk.py", "tests/operate/test_selection.py", "tests/aws/test_indexed_runs.py"),
