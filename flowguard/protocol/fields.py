@@ -256,6 +256,13 @@ FIELDS: Final = (
         frozenset({RELEASE}),
         _COMMIT,
     ),
+    Field(
+        "by_look",
+        Kind.COUNT,
+        "By which look for a place the hop was committed, or by a call (0): other looks have nothing to send",
+        _COMMIT,
+        _COMMIT,
+    ),
     Field("kills", Kind.COUNT, "How many workers of the attempt were killed", frozenset({RELEASE, KILLS}), CLAIMS),
     Field(
         "stages",

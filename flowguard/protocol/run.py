@@ -161,6 +161,8 @@ class RunItem(NamedTuple):
     """How many workers of this attempt were killed before the last one. One less where that gave its claim back."""
     called_attempt: str = ""
     """The :func:`claims.attempt_key` of the attempt that follows a failed direct call. Nobody may repeat that call."""
+    by_look: int | None = None
+    """By which look the hop was committed, or by a call (0). None where its message had no turn in a line."""
     first_text: str | None = None
     """What tells the text that has claimed the first hop from others, until that hop is committed.
 

@@ -30,13 +30,11 @@ class FlushPhase:
         It stays in the item until the commit. So do the requests that nobody has answered. A hop that waits for a place
         has sent it before it stood in line, as the item says.
         """
-        if stood_in_line(claim):
-            return
         self._flush_outbox(arrival, claim)
         self._caller_answers.flush(arrival, claim)
 
     def _flush_outbox(self, arrival: Arrival, claim: Claim) -> None:
-        if (outbox := claim.item.outbox) is None:
+        if (outbox := claim.item.outbox) is None or stood_in_line(claim):
             return
         try:
             sends = self._left(arrival, claim, outbox)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flowguard.errors import Cancelled, GroupUnsaved, OtherRelease, RunFailed
@@ -63,8 +64,7 @@ class HandlePhase:
         """
         if not calls:  # what is there later is of this very attempt
             self._wait_for_newer(arrival, memory.claim)
-            memory.begin()
-            memory.places = places_of(self._services, self._emitter, arrival, memory.claim)
+            memory.begin(partial(places_of, self._services, self._emitter, arrival))
         claim = memory.claim
         if (why := claim.item.cancelled_because or arrival.message.cancelled) and claim.item.own_failure is None:
             raise Cancelled(why)
@@ -78,8 +78,7 @@ class HandlePhase:
             payload = resumed_payload(stage, claim.item.wait)
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
             payload = _read(stage, message, claim.item)
-        if memory.places is not None and not calls:
-            memory.places.take(payload)
+        memory.take_places(payload)
         state = stage.state() if stored is None else _written_before(stage.state, stored, "the state")
         step: Step[Any] = Step(
             message,

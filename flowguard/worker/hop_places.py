@@ -10,18 +10,17 @@ The look alone keeps a waiter alive: everything else may fail. It comes again an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
-from flowguard.destinations import Destination, Queue
 from flowguard.errors import PlacesBusy, TooLarge
 from flowguard.events import EventType
 from flowguard.limit import PerKey
+from flowguard.protocol.claims import found_note, is_left_over
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.outbox import Send
 from flowguard.protocol.places import (
     Change,
     Holder,
@@ -40,17 +39,16 @@ from flowguard.protocol.run import BackOff, Claim
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import Verdict
-from flowguard.wire.message import ErrorNote, Message
-from flowguard.wire.send_ids import IdKind, digest_of, id_of
+from flowguard.wire.message import ErrorNote
 from flowguard.wire.turn import Turn
-from flowguard.worker.claim_phase import longest_lease
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.hop_memory import NoPlace
+from flowguard.worker.lifetimes import longest_lease
 from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Short, Take
 from flowguard.worker.ports import Services
-from flowguard.worker.resend import sent_again
 from flowguard.worker.routing import Arrival
+from flowguard.worker.turn_messages import TurnMessages
 
 _MS: Final = timedelta(milliseconds=1)
 
@@ -76,9 +74,6 @@ FIRST_LOOK: Final = 10_000
 
 SELDOM: Final = 600_000
 """ms between two looks, at most: all that was to call the hop may have failed."""
-
-TEXT_LIVES: Final = timedelta(days=1) // _MS
-"""How long the message that calls a hop is kept. Each look keeps it anew."""
 
 
 class _Taken(NamedTuple):
@@ -110,17 +105,24 @@ class HopPlaces:
         message, now = arrival.message, services.clock.now()
         self._turn = message.turn
         since = now if self._turn is None else min(self._turn.arrival, now)
-        self._hop = Hop(token_of(message), message.object_id, since)
+        self._messages = TurnMessages(services, emitter, arrival)
+        self._hop = Hop(self._messages.token, message.object_id, since)
         self._leaves_line = self._turn is not None
-        self._full: _Full | None = None
+        self._has_taken = False
 
     # -- take and give back
 
     def take(self, payload: Any) -> None:
-        """Take the places of the stage's limits, all or none. Raises :class:`NoPlace` where one is not free.
+        """Take the places of the stage's limits, all or none, and once.
 
-        The limit that the hop stands in line for comes first.
+        The limit that the hop stands in line for comes first. Raises :class:`NoPlace` where a place is not free, and
+        for a look of an attempt that has failed: it began when it was called, and its retry rests.
         """
+        if self._has_taken:
+            return
+        if is_left_over(self._own_claim):
+            self._leaves_line = False
+            raise NoPlace(self._left_over)
         stage = self._arrival.stage
         places = [(limit, limit.place_of(payload)) for limit in (() if stage is None else stage.limits)]
         waits_for = None if self._turn is None else self._turn.place
@@ -129,7 +131,8 @@ class HopPlaces:
                 self._take(limit, self._key(place))
         if self._turn is not None and waits_for in [place for _, place in places]:
             self._leaves_line = False
-            self._forget_text()
+            self._messages.forget()
+        self._has_taken = True
 
     def _take(self, limit: PerKey, key: PlaceKey) -> None:
         holder = self._holder
@@ -151,9 +154,8 @@ class HopPlaces:
 
     def _no_place(self, full: _Full) -> NoPlace:
         """Give back what was taken of other limits: nobody waits with a place."""
-        self._full = full
         self._give_back()
-        return NoPlace()
+        return NoPlace(lambda: self._parked(full))
 
     def end(self) -> None:
         """Give back what the attempt holds, and leave the line where it stands there. A place that stays lapses."""
@@ -161,7 +163,7 @@ class HopPlaces:
         if self._leaves_line and self._turn is not None:
             self._leaves_line = False
             if self._withdraw(self._turn.place):
-                self._forget_text()
+                self._messages.forget()
 
     def _give_back(self) -> None:
         """Give back the places, and call the next in line."""
@@ -202,19 +204,22 @@ class HopPlaces:
             self._change(limit, self._key(place), left)
         return stood_there
 
-    def _forget_text(self) -> None:
-        with suppress(Exception):  # it expires
-            self._services.store.places.forget_text(self._arrival.flow.name, self._hop.object_id, self._hop.token)
-
     # -- stand in line
 
-    def parked(self) -> Ending:
+    def _left_over(self) -> Ending:
+        """Acknowledge a look whose attempt has failed. Its note goes back into the item, for a copy of the look."""
+        if (note := found_note(self._own_claim)) is not None:
+            with suppress(Exception):  # a copy of the look is one more attempt, as any copy during a rest
+                self._services.store.back_off(self._own_claim, note)
+        self._emitter.emit(EventType.DUPLICATE, self._arrival)
+        return acked(self._arrival, Verdict.DUPLICATE)
+
+    def _parked(self, full: _Full) -> Ending:
         """Stand in line, and acknowledge the message once its look is sent. Raises what keeps the record in its queue.
 
         The line is joined last: a call must find nobody at work on its hop.
         """
-        full, self._leaves_line = self._full, False
-        assert full is not None  # noqa: S101 - it was raised for it
+        self._leaves_line = False
         if full.error is not None:
             raise full.error
         if self._turn is not None and self._turn.place != full.key.place:
@@ -227,7 +232,7 @@ class HopPlaces:
             return self._ended_copy(full)
         turn = Turn(self._hop.arrival, full.key.place)
         try:
-            can_be_called = self._kept(self._again(turn, 0))
+            can_be_called = self._messages.keep(self._again(turn))
             delay = self._delay(full, can_be_called=can_be_called)
             look = self._again(turn._replace(look=self._own_claim.item.epoch), delay)
         except TooLarge:
@@ -255,7 +260,7 @@ class HopPlaces:
         """
         if self._turn is None:
             return True
-        note, now = self._found_note, self._services.clock.now()
+        note, now = found_note(self._own_claim), self._services.clock.now()
         if self._turn.is_call or note is None or note.look is None:
             return not self._turn.is_call
         return self._turn.look >= note.look or note.until + LOST_AFTER < now
@@ -263,8 +268,8 @@ class HopPlaces:
     def _ended_copy(self, full: _Full) -> Ending:
         """Acknowledge a copy of a hop whose look is under way. It stays in line, and may have taken its text before."""
         with suppress(Exception):  # its look comes
-            self._kept(self._again(Turn(self._hop.arrival, full.key.place), 0))
-        self._release(self._found_note)
+            self._messages.keep(self._again(Turn(self._hop.arrival, full.key.place)))
+        self._release(found_note(self._own_claim))
         self._emitter.emit(EventType.IN_LINE, self._arrival, limit=full.limit.title)
         self._join(full)
         return acked(self._arrival, Verdict.CLAIMED)
@@ -281,6 +286,9 @@ class HopPlaces:
         self._services.sender.postpone(self._arrival.envelope, delay)
         self._emitter.emit(EventType.IN_LINE, self._arrival, limit=full.limit.title, delay=delay)
         return kept(self._arrival, Verdict.CLAIMED, f"no place is free of the limit {full.limit.title}")
+
+    def _again(self, turn: Turn, delay: int = 0) -> Send:
+        return self._messages.again(turn, self._own_claim.item.epoch, delay)
 
     def _join(self, full: _Full) -> None:
         with suppress(Exception):  # the look joins
@@ -307,35 +315,6 @@ class HopPlaces:
             ms = min(ms, flow.abandoned_after // _MS // 3)
         return -(-min(max(ms, SHORTEST_LOOK), LONGEST_LOOK) // 1000)
 
-    # -- messages
-
-    def _again(self, turn: Turn, delay: int) -> Send:
-        """Build the hop's message once more, as the same attempt. Raises :class:`TooLarge` where no queue takes it."""
-        envelope, (_, inbox) = self._arrival.envelope, self._arrival.flow.entrance()
-        to: Destination = inbox if envelope.queue_arn is None else Queue(envelope.queue_arn)
-        group = self._arrival.message.object_id if envelope.queue_arn is None else None
-        message = self._arrival.message._replace(turn=turn, since=0)
-        kind = IdKind.CALL if turn.is_call else IdKind.LOOK
-        send = Send(Kind.SIDE, to, "", id_of(kind, message, self._own_claim.item.epoch), delay=delay, group=group)
-        return sent_again(send, message, envelope, self._services.signer)
-
-    def _kept(self, call: Send) -> bool:
-        """Keep the message that calls the hop. False where no row holds it."""
-        text, until = json.dumps(call.as_json()), self._services.clock.now() + TEXT_LIVES
-        places = self._services.store.places
-        return places.keep_text(self._arrival.flow.name, self._hop.object_id, self._hop.token, text, until)
-
-    def _call(self, key: PlaceKey, hops: tuple[Hop, ...]) -> None:
-        """Send the messages that call these hops. One that is not sent is dropped from the line, and looks."""
-        places = self._services.store.places
-        texts = [places.text(key.flow, hop.object_id, hop.token) for hop in hops]
-        calls = [Send.from_json(json.loads(text)) for text in texts if text is not None]
-        refused = self._services.sender.send(calls)
-        sent = [call for number, call in enumerate(calls) if number not in refused]
-        for call in sent:
-            self._emitter.sent(self._arrival.message, call, None)
-        self._emitter.emit(EventType.CALLED, self._arrival, limit=key.place.partition("#")[0], hops=len(sent))
-
     # -- the key's item
 
     def _change(
@@ -355,7 +334,7 @@ class HopPlaces:
         )
         if changed.change.calls:
             with suppress(Exception):  # their looks come
-                self._call(key, changed.change.calls)
+                self._messages.call(key, changed.change.calls)
         return changed
 
     def _key(self, place: str) -> PlaceKey:
@@ -371,22 +350,8 @@ class HopPlaces:
         assert self._claim is not None  # noqa: S101 - a hop that was not claimed takes nothing
         return self._claim
 
-    @property
-    def _found_note(self) -> BackOff | None:
-        """Return the note on this attempt that the claim has found and removed."""
-        before_claim, item = self._own_claim.before, self._own_claim.item
-        if before_claim is None:
-            return None
-        mine, theirs = ((of.request_id, of.requested_at, of.hop, of.redrive, of.retry) for of in (item, before_claim))
-        return before_claim.back_off if mine == theirs else None
-
 
 _DecideBy: TypeAlias = Callable[[Places, Terms], Change]
-
-
-def token_of(message: Message) -> str:
-    """Return what stands for the hop of a message. Its attempts share it, and a redrive has another."""
-    return digest_of(id_of(IdKind.LOOK, message))
 
 
 def withdraw(services: Services, emitter: Emitter, arrival: Arrival) -> None:

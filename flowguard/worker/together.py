@@ -17,6 +17,7 @@ from flowguard.wire.envelope import Envelope
 from flowguard.worker.asks import Answer, Ask, Committing, Way
 from flowguard.worker.driving import Driver
 from flowguard.worker.ending import Ending
+from flowguard.worker.limits import is_limited
 from flowguard.worker.ports import Budget
 from flowguard.worker.routing import Arrival
 
@@ -62,17 +63,12 @@ class Turn(NamedTuple):
 
     @property
     def may_share(self) -> bool:
-        """Answer whether the record is claimed and committed with others.
-
-        One of a stage with limits is not: a commit that waits for others would hold its place.
-        """
+        """Answer whether the record is claimed and committed with others."""
         envelope, arrival = self.envelope, self.arrival
         if arrival is None or arrival.too_deep is not None or isinstance(arrival.problem, OtherRelease):
             return False
-        if arrival.message.turn is not None or (arrival.stage is not None and arrival.stage.limits):
-            return False
         named = envelope.source.takes_names and envelope.source_arn is not None
-        return named and bool(arrival.message.object_id)
+        return named and bool(arrival.message.object_id) and not is_limited(arrival)
 
 
 class Shared(NamedTuple):

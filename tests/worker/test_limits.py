@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
@@ -124,31 +125,67 @@ def test_who_gives_a_place_back_calls_the_first_in_line() -> None:
         all_end(crowd, 2)
 
 
-def test_a_look_that_is_left_over_finds_the_hop_done() -> None:
-    """It cannot know whether what the hop had to send was sent, and sends it again, under its ids."""
+def mails_of(crowd: Crowd) -> list[str]:
+    """The orders that the flow has sent mails about."""
+    messages = crowd.aws._sqs._named("orders-mails").messages
+    return sorted(json.loads(mail.body)["order"] for mail in messages.values())
 
-    def sends(order: Order, step: Step, crowd: Crowd) -> None:
-        crowd.pass_time(200)
-        step.send("orders-mails", {"order": order.order_id})
 
-    with crowd_of(flow_of(does=sends), slots=2) as crowd:
+def sends_a_mail(order: Order, step: Step, crowd: Crowd) -> None:
+    crowd.pass_time(200)
+    step.send("orders-mails", {"order": order.order_id})
+
+
+def test_a_look_that_is_left_over_finds_the_hop_done_and_sends_nothing() -> None:
+    """The call by which the hop was committed comes again until all is sent, and the item says that it was a call."""
+    with crowd_of(flow_of(does=sends_a_mail), slots=2) as crowd:
         crowd.aws.create_queue("orders-mails")
         crowd.start(ORDER)
         crowd.start(Order(order_id="o1"), 100)
         crowd.run()
         assert crowd.told(EventType.DONE) == 1
         assert len(crowd.handled) == 2
-        mails = crowd.aws._sqs._named("orders-mails").messages.values()
-        assert len(mails) == 3
-        assert len({mail.attributes["uniquerequestid"]["StringValue"] for mail in mails}) == 2
+        assert mails_of(crowd) == ["o0", "o1"]
+        assert [crowd.item(name).by_look for name in ("o0", "o1")] == [None, 0]
+        all_end(crowd, 2)
+
+
+@pytest.mark.parametrize("lease", [5_000, 60_000])
+def test_a_call_whose_worker_died_after_the_commit_comes_again_and_sends(lease: int) -> None:
+    """Its look may come before it, and leaves that to it."""
+
+    def dies(call: ApiCall) -> None:
+        if call.operation == "SendMessageBatch" and "mails" in str(call.params["QueueUrl"]):
+            seen.append(1)
+            if len(seen) == 2:
+                raise Killed
+
+    seen: list[int] = []
+    with crowd_of(flow_of(does=sends_a_mail), slots=2, before=dies, lease=lease) as crowd:
+        crowd.aws.create_queue("orders-mails")
+        crowd.start(ORDER)
+        crowd.start(Order(order_id="o1"), 100)
+        crowd.run()
+        assert len(seen) == 3
+        assert mails_of(crowd) == ["o0", "o1"]
+        all_end(crowd, 2)
+
+
+def test_a_first_message_that_takes_a_place_notes_no_look() -> None:
+    """So whatever look is left of it sends what it finds unsent: nothing says that another does."""
+    with crowd_of(flow_of(does=sends_a_mail)) as crowd:
+        crowd.aws.create_queue("orders-mails")
+        crowd.send(ORDER)
+        crowd.run()
+        crowd.send(ORDER, request_id="run-0", requested_at=START, turn=Turn(START, key_of().place, 7))
+        crowd.run()
+        assert crowd.item("o0").by_look is None
+        assert mails_of(crowd) == ["o0", "o0"]
 
 
 @pytest.mark.parametrize("fast", [0, 20_000])
 def test_a_look_whose_worker_died_after_the_commit_sends_what_is_left(fast: int) -> None:
     """Its own message comes again, and no clock says that another has sent it."""
-
-    def sends(order: Order, step: Step, crowd: Crowd) -> None:
-        step.send("orders-mails", {"order": order.order_id})
 
     def dies(call: ApiCall) -> None:
         if call.operation == "SendMessageBatch" and "mails" in str(call.params["QueueUrl"]):
@@ -157,14 +194,15 @@ def test_a_look_whose_worker_died_after_the_commit_sends_what_is_left(fast: int)
                 raise Killed
 
     seen: list[int] = []
-    with crowd_of(flow_of(does=sends), before=dies) as crowd:
+    with crowd_of(flow_of(does=sends_a_mail), before=dies) as crowd:
         crowd.aws.create_queue("orders-mails")
         occupy(crowd, lease=MINUTE)
         crowd.now_ms += fast
         parked(crowd)
         crowd.now_ms -= fast
         crowd.run()
-        assert len(crowd.aws._sqs._named("orders-mails").messages) == 1
+        assert mails_of(crowd) == ["o0"]
+        assert crowd.item("o0").by_look > 0
         all_end(crowd, 1)
 
 
@@ -258,11 +296,100 @@ def test_an_attempt_that_fails_gives_its_place_back_and_waits_anew() -> None:
         crowd.start(Order(order_id="o1"), 100)
         crowd.run(5 * MINUTE)
         assert [object_id for _, object_id, _ in crowd.handled] == ["o0", "o1"]
-        assert crowd.item("o1").retry == 1
+        assert (crowd.item("o1").retry, crowd.item("o1").back_off.has_failed) == (0, True)
         assert crowd.told(EventType.DUPLICATE) == 1, "its look is left over, and begins nothing while the attempt rests"
         assert places_of(crowd).is_empty
         crowd.run()
         assert [object_id for _, object_id, _ in crowd.handled] == ["o0", "o1", "o1"]
+        all_end(crowd, 2)
+
+
+def fails_once(after: timedelta) -> Callable[[Order, Step, Crowd], object]:
+    """What the second order's first attempt does, which is tried again after so long."""
+    failed: list[str] = []
+
+    def does(order: Order, step: Step, crowd: Crowd) -> None:
+        crowd.pass_time(200)
+        if order.order_id == "o1" and not failed:
+            failed.append(order.order_id)
+            raise Retry(after=after)
+
+    return does
+
+
+def begun(crowd: Crowd, object_id: str = "o1") -> int:
+    return [name for _, name, _ in crowd.handled].count(object_id)
+
+
+@pytest.mark.parametrize("seconds", [20, 50, 600])
+def test_a_look_that_comes_while_a_failed_attempt_rests_begins_nothing(seconds: int) -> None:
+    """However short the rest is: the item says that the attempt has failed. So it says to a copy of the look."""
+    with crowd_of(flow_of(does=fails_once(timedelta(seconds=seconds))), slots=2, lease=5_000) as crowd:
+        crowd.start(ORDER)
+        crowd.start(Order(order_id="o1"), 100)
+        crowd.run(2_000)
+        item = crowd.item("o1")
+        turn = Turn(START, key_of().place, item.epoch - 1)
+        for at in (6_000, 12_000):
+            crowd.start(Order(order_id="o1"), at, request_id=item.request_id, requested_at=item.requested_at, turn=turn)
+        crowd.run(19_000)
+        assert begun(crowd) == 1
+        assert crowd.told(EventType.DUPLICATE) >= 2
+        assert (crowd.item("o1").retry, crowd.item("o1").back_off.has_failed) == (0, True)
+        crowd.run()
+        assert begun(crowd) == 2
+        all_end(crowd, 2)
+
+
+def test_a_run_that_is_cancelled_while_its_attempt_rests_ends_with_its_look() -> None:
+    with crowd_of(flow_of(does=fails_once(timedelta(minutes=14))), slots=2, lease=5_000) as crowd:
+        crowd.start(ORDER)
+        crowd.start(Order(order_id="o1"), 100)
+        crowd.run(2_000)
+        crowd.services.store.cancellations.cancel("orders", ObjectId("o1"), crowd.now(), "not wanted", crowd.now())
+        crowd.run(5 * MINUTE)
+        assert crowd.item("o1").status is Status.FAILED
+        assert begun(crowd) == 1
+
+
+def test_a_look_begins_once_more_what_nobody_could_note() -> None:
+    """A note that is not written costs an attempt, as any copy during a rest does. It loses nothing."""
+
+    def refused(call: ApiCall, proceed: Proceed) -> Response:
+        if str(call.params.get("UpdateExpression", "")).startswith("SET back_off"):
+            notes.append(1)
+            raise ClientError({"Error": {"Code": "InternalServerError"}}, call.operation)
+        return proceed()
+
+    notes: list[int] = []
+    flow = flow_of(does=fails_once(timedelta(minutes=10)))
+    with crowd_of(flow, slots=2, lease=5_000) as crowd, intercept(refused):
+        crowd.start(ORDER)
+        crowd.start(Order(order_id="o1"), 100)
+        crowd.run(5 * MINUTE)
+        assert notes
+        assert begun(crowd) == 2
+        crowd.run()
+        all_end(crowd, 2)
+
+
+def test_a_look_that_is_left_over_is_acknowledged_where_its_note_cannot_be_kept() -> None:
+    def refused(call: ApiCall, proceed: Proceed) -> Response:
+        if str(call.params.get("UpdateExpression", "")).startswith("SET back_off"):
+            notes.append(1)
+            if len(notes) > 1:
+                raise ClientError({"Error": {"Code": "InternalServerError"}}, call.operation)
+        return proceed()
+
+    notes: list[int] = []
+    flow = flow_of(does=fails_once(timedelta(minutes=10)))
+    with crowd_of(flow, slots=2, lease=5_000) as crowd, intercept(refused):
+        crowd.start(ORDER)
+        crowd.start(Order(order_id="o1"), 100)
+        crowd.run(5 * MINUTE)
+        assert len(notes) == 2
+        assert (begun(crowd), crowd.told(EventType.BROKEN)) == (1, 0)
+        crowd.run()
         all_end(crowd, 2)
 
 

@@ -446,7 +446,7 @@ TESTED: Final = (
         "no explored function shares its calls, and none gets messages of another release",
     ),
     Elsewhere(
-        r"^(protocol\.claims\.kills_before|worker\.(runtime\.Runtime\._with_kills|"
+        r"^(protocol\.claims\.kills_before|worker\.(kills\.with_kills|"
         r"handle_phase\.HandlePhase\.planned: \w+\.problem)|"
         r"aws\.store\.DynamoDBStore\.(note_kills|_write_fenced)\b|aws\.commit_call\.(_noting\b|note_kills_call)|"
         r"aws\.commit_call\.release_call: failed)",
@@ -730,7 +730,7 @@ TESTED: Final = (
         "later hops whose payloads this code cannot read",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.(_longest_lease\b|ClaimPhase\.request: .*longest_lease)",
+        r"^worker\.(lifetimes\.longest_lease\b|claim_phase\.ClaimPhase\.request: .*longest_lease)",
         ("tests/worker/runtime/test_clocks.py",),
         "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
     ),

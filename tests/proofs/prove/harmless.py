@@ -611,7 +611,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._note_time: (after := self._budget.remaining()) is not None → forced true",
     ),
     "what is claimed has found its stage: this is for the type checker": (
-        "worker.claim_phase._longest_lease: arrival.stage is not None → forced true",
+        "worker.lifetimes.longest_lease: arrival.stage is not None → forced true",
     ),
     "a letter that is judged has a message: this is for the type checker": (
         "worker.redrive._done: m is not None → forced true",
