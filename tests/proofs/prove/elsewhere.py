@@ -37,10 +37,22 @@ TESTED: Final = (
         "writes of a key's item by many",
     ),
     Elsewhere(
-        r"^worker\.hop_places\.|^worker\.claim_phase\.given_back: end|^worker\.hop_memory\.HopMemory\.end|"
-        r"^worker\.limits\.|"
-        r"^(?!operate\.|worker\.resumed_payload\.).*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|\bleave_line\(|"
-        r"memory\.places\b|NoPlace\b|was_in_line|back_off\.look\b|claims\.has_failed|\.has_failed\b|stood_in_line)",
+        r"^protocol\.claims\.(found_note|is_left_over|sends_by_another|stood_in_line|"
+        r"kills_before: .*(was_in_line|turn))",
+        ("tests/protocol/test_turns_of_claims.py", "tests/protocol/test_claims.py"),
+        "the pure part of what a claim finds of looks and calls",
+    ),
+    Elsewhere(
+        r"^aws\.(commit_call\._add_look\b|commit_call\.CommitCalls\.commit: _add_look|history_room\..*(by_look|_LOOK))",
+        ("tests/protocol/test_fields.py", "tests/aws/test_history_room.py", "tests/worker/test_limits.py"),
+        "the look by which a hop came to its commit",
+    ),
+    Elsewhere(
+        r"^worker\.(hop_places|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places)|"
+        r"^worker\.hop_memory\.HopMemory\.begin: .*places|"
+        r"^(?!operate\.|worker\.resumed_payload\.).*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|"
+        r"\blimits\.turned_away\(|\bis_limited\(|\bplaces_of\b|\btake_places\(|NoPlace\b|\bwaits\.ending\(|"
+        r"was_in_line|back_off\.look\b|claims\.has_failed|\.has_failed\b|stood_in_line)",
         (
             *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
             *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),

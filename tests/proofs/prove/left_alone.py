@@ -45,6 +45,8 @@ MODULES: Final = (
     "flowguard.worker.failure",
     "flowguard.worker.hop_memory",
     "flowguard.worker.limits",
+    "flowguard.worker.hop_places",
+    "flowguard.worker.turn_messages",
     "flowguard.protocol.places",
     "flowguard.aws.place_items",
     "flowguard.wire.turn",
