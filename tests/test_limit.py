@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from pydantic import BaseModel
 
 from flowguard import DefinitionError, Done, Flow, Outcome, PerKey, Queue, Stage, Step, Topic
 from flowguard.errors import RunFailed
+from flowguard.protocol.conflict import OnConflict
+from flowguard.retry import RetryPolicy
 from flowguard.worker.leases import keeps_lease, why_leased
 
 
@@ -130,6 +133,47 @@ def test_a_fifo_inbox_takes_no_limit(inbox: Any) -> None:
 
         class Orders(Flow, name="orders", object_id="order_id", inbox=inbox):
             stages = (stage(PerKey("customer", at_once=1)),)
+
+
+@pytest.mark.parametrize(
+    ("on_conflict", "after", "is_refused"),
+    [
+        (OnConflict.IGNORE, timedelta(minutes=5) - timedelta(milliseconds=1), True),
+        (OnConflict.ATTACH, timedelta(seconds=1), True),
+        (OnConflict.IGNORE, timedelta(minutes=5), False),
+        (OnConflict.SUPERSEDE, timedelta(seconds=1), False),
+    ],
+)
+def test_a_run_that_waits_for_a_place_is_not_to_be_taken_for_abandoned(
+    on_conflict: OnConflict, after: timedelta, *, is_refused: bool
+) -> None:
+    def define(limit: PerKey | None) -> None:
+        class Orders(
+            Flow,
+            name="orders",
+            object_id="order_id",
+            on_conflict=on_conflict,
+            abandoned_after=after,
+        ):
+            stages = (stage(limit, retry=RetryPolicy(attempts=1)),)
+
+    define(None)
+    if not is_refused:
+        define(PerKey("customer", at_once=1))
+        return
+    with pytest.raises(DefinitionError, match="would be taken for abandoned; raise abandoned_after to 0:05:00 or more"):
+        define(PerKey("customer", at_once=1))
+
+
+def test_an_abandoned_after_that_is_no_span_is_a_problem_of_its_own() -> None:
+    wrong: Any = 60
+    with pytest.raises(DefinitionError) as raised:
+
+        class Orders(Flow, name="orders", object_id="order_id", on_conflict=OnConflict.IGNORE, abandoned_after=wrong):
+            stages = (stage(PerKey("customer", at_once=1)),)
+
+    assert "abandoned_after" in str(raised.value)
+    assert "waits for a place" not in str(raised.value)
 
 
 def test_a_limit_is_inherited_and_may_be_taken_away() -> None:

@@ -280,7 +280,7 @@ class HopPlaces:
         It stays the one that looks. Each receive counts, so it looks seldom.
         """
         lapses = SELDOM if full.seen is None else lapses_in(full.seen.places, self._services.clock.now())
-        delay = max(lapses, LEAST_IN_PLACE) // 1000
+        delay = self._bounded(max(lapses, LEAST_IN_PLACE)) // 1000
         number = 0 if self._turn is None else self._turn.look
         self._release(self._note(full, delay)._replace(look=number))
         self._services.sender.postpone(self._arrival.envelope, delay)
@@ -306,14 +306,17 @@ class HopPlaces:
 
     def _delay(self, full: _Full, *, can_be_called: bool) -> int:
         """Return after how many seconds the hop looks again. Somebody of each line looks when a place may lapse."""
-        flow, now = self._arrival.flow, self._services.clock.now()
+        now = self._services.clock.now()
         ms = min(max((now - self._hop.arrival) // 2, FIRST_LOOK), SELDOM)
         if full.seen is not None and before(full.seen.places, self._hop) < MOST_LOOKERS:
             ms = min(ms, lapses_in(full.seen.places, now) if can_be_called else UNCALLED_LOOK)
         ms += round(max(ms, SHORTEST_LOOK) / 2 * self._services.draw.random())
-        if flow.on_conflict is not OnConflict.SUPERSEDE:
-            ms = min(ms, flow.abandoned_after // _MS // 3)
-        return -(-min(max(ms, SHORTEST_LOOK), LONGEST_LOOK) // 1000)
+        return -(-min(max(self._bounded(ms), SHORTEST_LOOK), LONGEST_LOOK) // 1000)
+
+    def _bounded(self, ms: int) -> int:
+        """Return a rest after which nobody takes the run for abandoned yet: it looks three times before that."""
+        flow = self._arrival.flow
+        return ms if flow.on_conflict is OnConflict.SUPERSEDE else min(ms, flow.abandoned_after // _MS // 3)
 
     # -- the key's item
 

@@ -696,8 +696,26 @@ def test_looks_come_within_what_a_queue_delays() -> None:
 
 
 def test_a_run_that_another_may_take_for_abandoned_looks_often_enough() -> None:
-    flow = flow_of(on_conflict=OnConflict.IGNORE, abandoned_after=timedelta(minutes=3))
+    flow = flow_of(on_conflict=OnConflict.IGNORE, abandoned_after=timedelta(minutes=6))
     with crowd_of(flow) as crowd:
         occupy(crowd, lease=25 * MINUTE)
         parked(crowd)
-        assert looks_at(crowd) - crowd.now_ms <= MINUTE
+        assert looks_at(crowd) - crowd.now_ms <= 2 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("on_conflict", "longest"), [(OnConflict.IGNORE, 2 * MINUTE), (OnConflict.SUPERSEDE, 26 * MINUTE)]
+)
+def test_a_record_that_waits_in_its_place_is_seen_before_its_run_is_taken_for_abandoned(
+    on_conflict: OnConflict, longest: int
+) -> None:
+    """It has no room for a turn, so it is left in its queue."""
+    flow = flow_of(on_conflict=on_conflict, abandoned_after=timedelta(minutes=6))
+    message, to = flow.request(ORDER, request_id=RequestId("run-0"), requested_at=START)
+    room = 1_048_576 - Send(Kind.SIDE, to, message.body, "id", message.attributes()).size
+    with crowd_of(flow) as crowd:
+        occupy(crowd, lease=25 * MINUTE)
+        crowd.send(ORDER.model_copy(update={"note": "x" * room}), request_id="run-0")
+        crowd.run(2_000)
+        assert turns(crowd) == [None]
+        assert longest - MINUTE - 2_000 <= looks_at(crowd) - START <= longest
