@@ -1,4 +1,4 @@
-"""The places of a limit's key, the line of those who wait for one, and the order of their turns.
+"""The places of a limit's key, and the order of turns in its line.
 
 They are pure functions of one item, and each write of the item is the result of one of them. A place is free where
 fewer hold one than may. It is taken by a hop before which fewer stand in line than places are free: so a newcomer
@@ -71,7 +71,7 @@ NOBODY: Final = Places()
 
 
 class Terms(NamedTuple):
-    """The number of places, the time, and the length of the longest lease. The latter are in ms."""
+    """What a decision is made by beside the item. Times are in ms."""
 
     at_once: int
     now: int

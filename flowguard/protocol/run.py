@@ -57,9 +57,10 @@ class Cancellation(NamedTuple):
 
 
 class BackOff(NamedTuple):
-    """Why a hop rests that is tried again at ``until`` (ms): its last attempt has failed, or it waits for a place.
+    """Why a hop rests that is tried again at ``until`` (ms).
 
-    The latter has the number of the ``look`` that comes then. Nothing else decides by it.
+    Its last attempt has failed, or it waits for a place. The latter has the number of the ``look`` that comes then.
+    Nothing else decides by it.
     """
 
     error: ErrorNote

@@ -107,7 +107,8 @@ class HopPlaces:
         since = now if self._turn is None else min(self._turn.arrival, now)
         self._messages = TurnMessages(services, emitter, arrival)
         self._hop = Hop(self._messages.token, message.object_id, since)
-        self._leaves_line = self._turn is not None
+        self._line = None if self._turn is None else self._turn.place
+        """The place whose line the hop leaves where it does not begin."""
         self._has_taken = False
 
     # -- take and give back
@@ -121,16 +122,14 @@ class HopPlaces:
         if self._has_taken:
             return
         if is_left_over(self._own_claim):
-            self._leaves_line = False
             raise NoPlace(self._left_over)
-        stage = self._arrival.stage
-        places = [(limit, limit.place_of(payload)) for limit in (() if stage is None else stage.limits)]
+        places = [(limit, limit.place_of(payload)) for limit in self._limits]
         waits_for = None if self._turn is None else self._turn.place
         for limit, place in sorted(places, key=lambda pair: pair[1] != waits_for):
             if place is not None:
                 self._take(limit, self._key(place))
         if self._turn is not None and waits_for in [place for _, place in places]:
-            self._leaves_line = False
+            self._line = None
             self._messages.forget()
         self._has_taken = True
 
@@ -160,10 +159,8 @@ class HopPlaces:
     def end(self) -> None:
         """Give back what the attempt holds, and leave the line where it stands there. A place that stays lapses."""
         self._give_back()
-        if self._leaves_line and self._turn is not None:
-            self._leaves_line = False
-            if self._withdraw(self._turn.place):
-                self._messages.forget()
+        if self._line is not None and self._withdraw(self._line):
+            self._messages.forget()
 
     def _give_back(self) -> None:
         """Give back the places, and call the next in line."""
@@ -187,11 +184,7 @@ class HopPlaces:
 
         Of a limit that the stage has no more nothing is changed: nobody is served there.
         """
-        stage = self._arrival.stage
         name = place.partition("#")[0]
-        limit = next((limit for limit in (() if stage is None else stage.limits) if limit.title == name), None)
-        if limit is None:
-            return False
         stood_there = False
 
         def left(places: Places, terms: Terms) -> Change:
@@ -200,17 +193,21 @@ class HopPlaces:
             stood_there = waiter is not None and waiter.arrival <= self._hop.arrival
             return withdrawn(places, self._hop, terms)
 
-        with suppress(Exception):  # who does not come is dropped
-            self._change(limit, self._key(place), left)
+        for limit in self._limits:
+            if limit.title == name:
+                with suppress(Exception):  # who does not come is dropped
+                    self._change(limit, self._key(place), left)
         return stood_there
 
     # -- stand in line
 
     def _left_over(self) -> Ending:
         """Acknowledge a look whose attempt has failed. Its note goes back into the item, for a copy of the look."""
-        if (note := found_note(self._own_claim)) is not None:
-            with suppress(Exception):  # a copy of the look is one more attempt, as any copy during a rest
-                self._services.store.back_off(self._own_claim, note)
+        self._line = None
+        note = found_note(self._own_claim)
+        assert note is not None  # noqa: S101 - it is what has told so
+        with suppress(Exception):  # a copy of the look is one more attempt, as any copy during a rest
+            self._services.store.back_off(self._own_claim, note)
         self._emitter.emit(EventType.DUPLICATE, self._arrival)
         return acked(self._arrival, Verdict.DUPLICATE)
 
@@ -219,11 +216,11 @@ class HopPlaces:
 
         The line is joined last: a call must find nobody at work on its hop.
         """
-        self._leaves_line = False
+        line, self._line = self._line, None
         if full.error is not None:
             raise full.error
-        if self._turn is not None and self._turn.place != full.key.place:
-            self._withdraw(self._turn.place)
+        if line is not None and line != full.key.place:
+            self._withdraw(line)
         if self._arrival.envelope.retried_in_place:
             return self._kept_in_place(full)
         if full.seen is not None:
@@ -342,6 +339,11 @@ class HopPlaces:
 
     def _key(self, place: str) -> PlaceKey:
         return PlaceKey(self._arrival.flow.name, self._arrival.message.stage, place)
+
+    @property
+    def _limits(self) -> tuple[PerKey, ...]:
+        stage = self._arrival.stage
+        return () if stage is None else stage.limits
 
     @property
     def _holder(self) -> Holder:

@@ -106,7 +106,7 @@ def test_each_check_notices_what_it_is_there_for(outcome: Outcome, spoil: Spoil,
 
 @is_race
 def test_a_missing_limit_is_noticed(dynamodb_local_url: str, tmp_path: Path) -> None:
-    assert noticed_in(lambda folder: broken(race(dynamodb_local_url, folder, 2, NO_LIMIT)), tmp_path, MOST)
+    assert noticed_in(lambda folder: broken(race(dynamodb_local_url, folder, 4, NO_LIMIT)), tmp_path, MOST)
 
 
 # -- who was at work

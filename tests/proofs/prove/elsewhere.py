@@ -54,6 +54,7 @@ TESTED: Final = (
         r"\blimits\.turned_away\(|\bis_limited\(|\bplaces_of\b|\btake_places\(|NoPlace\b|\bwaits\.ending\(|"
         r"was_in_line|back_off\.look\b|claims\.has_failed|\.has_failed\b|stood_in_line)",
         (
+            *("tests/worker/test_places_alone.py", "tests/protocol/test_turns_of_claims.py"),
             *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
             *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),
             "tests/worker/test_limits_of_many.py",

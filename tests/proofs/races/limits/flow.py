@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Final
 
@@ -29,8 +30,8 @@ LEASE: Final = 4_000
 
 FAIL: Final = 0.05
 
-Told = Callable[[str, str], None]
-"""What notes that the handler of an order begins for a customer."""
+Told = Callable[[str, str], AbstractContextManager[None]]
+"""What notes that the handler of an order begins for a customer, and that it raises."""
 
 WITNESSES: Final[list[Told]] = []
 """The one of this process."""
@@ -49,10 +50,10 @@ class Charge(
     limit=PerKey("customer", at_once=AT_ONCE),
 ):
     def handle(self, order: Order, step: Step) -> Outcome:
-        WITNESSES[-1](order.customer, order.id)
-        step.update(CHARGES, {"id": order.id}, "ADD charged :one", values={":one": 1})
-        if random.random() < FAIL:
-            raise Retry("an attempt that fails")
+        with WITNESSES[-1](order.customer, order.id):
+            step.update(CHARGES, {"id": order.id}, "ADD charged :one", values={":one": 1})
+            if random.random() < FAIL:
+                raise Retry("an attempt that fails")
         return Done()
 
 

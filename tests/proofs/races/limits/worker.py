@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from flowguard.aws.tables import DynamoDBTables
@@ -16,7 +17,7 @@ from flowguard.sim.calls import intercept
 from flowguard.worker.asks import Answer, Ask, Calls, Committing
 from flowguard.worker.ports import Services
 from tests.aws.transport.beneath import of_every_other
-from tests.proofs.races.limits.flow import FLOWS, LEASE, WITNESSES
+from tests.proofs.races.limits.flow import CHARGES, FLOWS, LEASE, WITNESSES
 from tests.proofs.races.limits.mail import OrdersMail, request_record
 from tests.proofs.races.mishaps import Died, Mishaps
 from tests.proofs.races.shared import ProcessClock, Shared
@@ -29,6 +30,9 @@ COPY: Final = 0.1
 
 NEAR: Final = 8
 """A process takes one of so many of its own that are open, the first or the last ones."""
+
+READS: Final = 8
+"""What a handler does for its order: enough that others meet it at work."""
 
 TOO_LONG: Final = 40_000
 """Ticks for each order. A race that takes longer will not come to its end."""
@@ -70,6 +74,7 @@ class _Worker:
             draw=self._draw,
             tables=DynamoDBTables(sandbox.clients, self._draw, pause=lambda _: None),
         )
+        self._client = sandbox.clients.dynamodb
         self._handler = lambda_handler(*FLOWS).using(services)
 
     def run(self) -> None:
@@ -93,20 +98,30 @@ class _Worker:
 
     # -- what is told of handlers at work
 
-    def _begins(self, customer: str, order: str) -> None:
-        """Called by the handler. The moment is looked up after the place was taken."""
+    @contextmanager
+    def _begins(self, customer: str, order: str) -> Iterator[None]:
+        """Called by the handler, whose work are some reads. The moment is looked up after the place was taken."""
         self._journal.write("begins", tick=self._shared.tick(), customer=customer, order=order, until=self._until)
+        try:
+            for _ in range(READS):
+                self._client.get_item(TableName=CHARGES, Key={"id": {"S": order}})
+            yield
+        except BaseException:  # the place is given back before the invocation ends
+            self._ends()
+            raise
 
     def _ends(self) -> None:
         self._journal.write("ends", tick=self._shared.tick())
 
     def _watched(self, calls: Calls, asks: Sequence[Ask]) -> Sequence[Answer]:
         """Note the lease that a claim has, and the end of the work where its commit is answered."""
-        answers = calls(asks)
-        for ask, answer in zip(asks, answers, strict=True):
-            if isinstance(ask, Committing):
+        try:
+            answers = calls(asks)
+        finally:
+            if any(isinstance(ask, Committing) for ask in asks):
                 self._ends()
-            elif isinstance(answer, Claim):
+        for answer in answers:
+            if isinstance(answer, Claim):
                 self._until = answer.item.lease_until
         return answers
 
