@@ -269,6 +269,17 @@ def test_a_commit_counts_the_look_that_it_notes(look: int, counted: list[int]) -
         assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
 
 
+def test_a_commit_does_not_count_the_look_that_it_removes(counted: list[int]) -> None:
+    rooms = []
+    for more in ({}, {"by_look": number(123_456)}):
+        with on_memory() as clients:
+            run, claim = after_a_hop(clients, **more)
+            counted.clear()
+            run.commit(claim, Status.RUNNING, '{"total":7}', NOISE[:300])
+            rooms.append(counted[0])
+    assert rooms[0] == rooms[1]
+
+
 def test_a_commit_counts_the_kills_that_its_hop_has_and_no_others(counted: list[int]) -> None:
     left: list[int] = []
     for kills in (0, 2):

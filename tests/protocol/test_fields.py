@@ -284,6 +284,10 @@ def _claim(asked: ClaimRequest) -> Claim:
     return Claim(asked.message, taken(before, asked), before)
 
 
+def test_a_commit_of_a_hop_that_found_its_place_at_once_says_nothing_of_looks() -> None:
+    assert "by_look" not in commit_call(_claim(_asked(OnConflict.SUPERSEDE, 2, False)), commit())["UpdateExpression"]
+
+
 # -- how many modules name a field ------------------------------------------------------------------------------------
 
 _ROOT: Final = Path(__file__).parents[2] / "flowguard"

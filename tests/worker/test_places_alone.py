@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final
@@ -24,10 +24,11 @@ from flowguard.wire.envelope import normalize
 from flowguard.wire.message import PLACE, ErrorNote, Message
 from flowguard.wire.turn import Turn
 from flowguard.worker import hop_places, limits
+from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.ending import Ending
 from flowguard.worker.hop_memory import HopMemory, NoPlace
 from flowguard.worker.hop_places import HopPlaces
-from flowguard.worker.place_store import Changed, PlaceKey, Seen
+from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Take
 from flowguard.worker.ports import Refusal
 from flowguard.worker.turn_messages import TurnMessages, token_of
 from tests.protocol.run_items import run_item
@@ -48,12 +49,16 @@ class NotedPlaces:
         self.items: dict[str, Places] = {}
         self.texts: dict[str, str] = {}
         self.raises: dict[str, Exception] = {}
+        self.shorts: list[Any] = []
         self.holds_texts = True
         self._log = log
 
-    def change(self, key: PlaceKey, decide: Any, nonce: str, seen: Any = None, **_: Any) -> Changed:
+    def change(
+        self, key: PlaceKey, decide: Any, nonce: str, seen: Any = None, *, short: Any = None, frees: bool = False
+    ) -> Changed:
         name = key.place.partition("#")[0]
         self._log.append(("change", name))
+        self.shorts.append(short)
         if name in self.raises:
             raise self.raises[name]
         change: Change = decide(self.items.get(name, Places()))
@@ -129,9 +134,11 @@ class Noted:
     def attempt(self) -> HopPlaces:
         return HopPlaces(self.services, self.emitter, self.arrival, self.claim)
 
-    def full(self, limit: str = "customer", until: int = NOW + 60 * SECOND, **line: Waiter) -> None:
+    def full(
+        self, limit: str = "customer", until: int = NOW + 60 * SECOND, line: Mapping[str, Waiter] | None = None
+    ) -> None:
         """Let another hold the place of a limit."""
-        self.places.items[limit] = Places({"x": Holder("x", until)}, line)
+        self.places.items[limit] = Places({"x": Holder("x", until)}, line or {})
 
     def parked(self) -> Ending:
         """The ending of the attempt, which finds no place."""
@@ -258,13 +265,31 @@ def test_a_place_that_may_be_taken_is_given_back_where_nobody_knows() -> None:
     assert [name for _, name in at.done("change")] == ["customer", "gateway", "customer", "gateway"]
 
 
+@pytest.mark.parametrize(("turn", "is_short"), [(None, True), (look(0), False)])
+def test_only_who_never_stood_in_line_writes_one_entry(turn: Turn | None, *, is_short: bool) -> None:
+    at = Noted(turn)
+    attempt = at.attempt()
+    attempt.take(ORDER)
+    attempt.end()
+    assert [isinstance(short, Take) for short in at.places.shorts[:1]] == [is_short]
+    assert isinstance(at.places.shorts[-1], GiveBack)
+
+
+def test_only_a_stage_with_limits_has_places() -> None:
+    at = Noted()
+    assert isinstance(limits.places_of(at.services, at.emitter, at.arrival, at.claim), HopPlaces)
+    for stage in (None, flow_of(None).stages[0]):
+        at.arrival.stage = stage
+        assert limits.places_of(at.services, at.emitter, at.arrival, at.claim) is None
+
+
 # -- leave the line
 
 
 @pytest.mark.parametrize(("arrival", "forgets"), [(NOW - 40 * SECOND, True), (NOW - 39 * SECOND, False)])
 def test_who_ends_without_a_place_leaves_the_line_and_the_call_of_its_own_attempt(arrival: int, forgets: bool) -> None:
     at = Noted(look())
-    at.full(**{token_of(at.message): Waiter(arrival, "o1", NOW)})
+    at.full(line={token_of(at.message): Waiter(arrival, "o1", NOW)})
     at.attempt().end()
     assert (token_of(at.message) not in at.places.items["customer"].line) is forgets
     assert ("forget" in at.steps) is forgets
@@ -376,7 +401,7 @@ def test_a_hop_that_waits_for_the_same_limit_still_keeps_its_turn() -> None:
 
 def test_a_copy_that_knows_no_turn_keeps_the_arrival_that_the_line_has() -> None:
     at = Noted()
-    at.full(**{token_of(at.message): Waiter(NOW - 90 * SECOND, "o1", NOW)})
+    at.full(line={token_of(at.message): Waiter(NOW - 90 * SECOND, "o1", NOW)})
     at.parked()
     assert json.loads(at.sent[0].attributes[PLACE].value)["turn"][0] == NOW - 90 * SECOND
 
@@ -403,6 +428,13 @@ def test_a_look_that_cannot_be_made_for_another_reason_raises(
     at.full()
     with pytest.raises(OSError, match="a key is gone"):
         at.parked()
+
+
+def test_who_does_not_know_how_the_places_stand_looks_all_the_same() -> None:
+    at = Noted()
+    at.places.raises["customer"] = PlacesBusy("customer#0", "often")
+    assert at.parked().ack
+    assert [sent.delay for sent in at.sent] == [10]
 
 
 # -- who looks again
@@ -514,7 +546,7 @@ def test_no_look_comes_at_once(draws: float, delay: int) -> None:
 @pytest.mark.parametrize(("ahead", "delay"), [(2, 8), (3, 20)])
 def test_the_first_three_look_when_a_place_may_lapse(ahead: int, delay: int) -> None:
     at = Noted(look())
-    at.full(until=NOW + 3 * SECOND, **{f"w{one}": Waiter(NOW - 90 * SECOND, "o", NOW) for one in range(ahead)})
+    at.full(until=NOW + 3 * SECOND, line={f"w{one}": Waiter(NOW - 90 * SECOND, "o", NOW) for one in range(ahead)})
     assert delay_of(at) == delay
 
 
@@ -628,3 +660,12 @@ def test_a_memory_without_places_takes_and_ends_none() -> None:
     store: Any = None
     with HopMemory(store, Claim(Noted().message, run_item(), None)) as memory:
         memory.take_places(ORDER)
+
+
+@pytest.mark.parametrize(("before", "asked"), [(None, 1), ({"back_off": WAITS}, 0), ({"back_off": FAILED}, 1)])
+def test_a_hop_that_has_stood_in_line_answers_nobody_once_more(before: dict[str, Any] | None, asked: int) -> None:
+    at = Noted(look(), before=before)
+    looks = iter(range(NOW, NOW + 9))
+    at.services.clock = SimpleNamespace(now=lambda: next(looks))
+    CallerAnswers(at.services, at.emitter).flush(at.arrival, at.claim)
+    assert next(looks) - NOW == asked

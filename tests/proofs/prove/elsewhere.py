@@ -48,6 +48,29 @@ TESTED: Final = (
         "the look by which a hop came to its commit",
     ),
     Elsewhere(
+        r"^worker\.fail_phase\.FailPhase\._note_back_off: ",
+        (
+            *("tests/worker/runtime/test_pauses.py", "tests/worker/runtime/test_unleased.py"),
+            *("tests/cli/test_show.py", "tests/worker/test_limits.py"),
+        ),
+        "a note for those who look, and for a look that is left over",
+    ),
+    Elsewhere(
+        r"^worker\.caller_answers\.CallerAnswers\.flush: stood_in_line",
+        ("tests/worker/test_places_alone.py", "tests/worker/test_caller_answers.py"),
+        "a turn in the line of a limit; the explorer's functions are at work one after the other",
+    ),
+    Elsewhere(
+        r"^worker\.handle_phase\.HandlePhase\.planned: self\._wait_for_newer",
+        ("tests/worker/runtime/test_debounce.py", "tests/protocol/test_fields.py", "tests/worker/test_group_parts.py"),
+        "how long a run is put off, which the explorer does not compare",
+    ),
+    Elsewhere(
+        r"^worker\.lifetimes\.longest_lease\b",
+        ("tests/worker/runtime/test_clocks.py",),
+        "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
+    ),
+    Elsewhere(
         r"^worker\.(hop_places|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places)|"
         r"^worker\.hop_memory\.HopMemory\.begin: .*places|"
         r"^(?!operate\.|worker\.resumed_payload\.).*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|"
@@ -464,6 +487,7 @@ TESTED: Final = (
         r"aws\.store\.DynamoDBStore\.(note_kills|_write_fenced)\b|aws\.commit_call\.(_noting\b|note_kills_call)|"
         r"aws\.commit_call\.release_call: failed)",
         (
+            "tests/protocol/test_turns_of_claims.py",
             "tests/protocol/test_claims.py",
             "tests/worker/runtime/test_kills.py",
             "tests/aws/store/test_releases.py",
@@ -743,7 +767,7 @@ TESTED: Final = (
         "later hops whose payloads this code cannot read",
     ),
     Elsewhere(
-        r"^worker\.(lifetimes\.longest_lease\b|claim_phase\.ClaimPhase\.request: .*longest_lease)",
+        r"^worker\.claim_phase\.ClaimPhase\.request: .*longest_lease",
         ("tests/worker/runtime/test_clocks.py",),
         "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
     ),

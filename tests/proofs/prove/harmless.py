@@ -278,6 +278,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.event_loop._is_running: except RuntimeError → catches every Exception",
     ),
     "the clauses of an update expression have no order": (
+        "aws.commit_call.CommitCalls.commit: _add_look(update, claim); then _add_failed(update, claim.item, commit) → the other way round",
         "aws.commit_call.CommitCalls.commit: _add_failed(update, claim.item, commit); then _add_callers(update, claim, commit) → the other way round",
         "aws.commit_call.CommitCalls.commit: _add_callers(update, claim, commit); then _add_wait(update, claim.item, commit, texts) → the other way round",
         "aws.commit_call.CommitCalls.commit: _add_wait(update, claim.item, commit, texts); then _add_texts(update, texts) → the other way round",

@@ -48,7 +48,7 @@ def work(race: Race, number: int, life: int, shared: Shared) -> None:
     random.seed(f"{race.seed} handlers {name}")
     places.SKEW, places.GRACE = LEASE // 40, LEASE  # type: ignore[misc]  # in ticks of a clock that all move on
     if race.mutant == NO_LIMIT:
-        places.free = lambda live, terms: 1
+        places.free = lambda places, terms: 1
     mishaps = Mishaps(race.odds, random.Random(f"{race.seed} mishaps {name}"), journal, everywhere=True)
     with intercept(mishaps), of_every_other(number):
         _Worker(race, number, life, shared, journal).run()
