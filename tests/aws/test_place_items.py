@@ -235,6 +235,78 @@ def test_any_other_failure_of_a_short_write_is_the_services() -> None:
 # -- the whole item
 
 
+@pytest.mark.parametrize(
+    "error", [ClientError({"Error": {"Code": "AccessDeniedException"}}, "UpdateItem"), OSError("the network is down")]
+)
+def test_a_short_write_that_fails_is_not_taken_for_a_refused_one(error: Exception) -> None:
+    """The write of the whole item might go through, and is not tried."""
+
+    def refused(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem":
+            raise error
+        return proceed()
+
+    with on_memory() as clients, intercept(refused), pytest.raises(type(error)):
+        take_free(aws_store(Settings(), clients).places, A, "n1")
+
+
+def short_calls(seen: Seen | None) -> list[str]:
+    """The calls of a change that knows the item as that, where it is as it was made by a first change."""
+    holder = Holder("owner of a", NOW + 30_000)
+    with on_memory() as clients:
+        places = aws_store(Settings(), clients).places
+        if seen is not None and seen.nonce:
+            seen = join(places).seen if seen.places.line else take(places, B).seen
+        with intercept(calls := Recorder()):
+            decide = lambda found: taken(found, A, holder, Terms(2, NOW, 1_800_000))  # noqa: E731 - one expression
+            changed = places.change(KEY, decide, "n9", seen, short=Take("a", holder, 2, NOW // 1000 + 1_800))
+            assert changed.change.granted
+    return operations(calls)
+
+
+def test_a_short_write_is_made_of_an_item_that_is_there_and_has_no_line() -> None:
+    assert short_calls(Seen(Places({"b": Holder("", 1)}), "n")) == ["UpdateItem"]
+    assert short_calls(NEW) == ["PutItem"]
+    assert short_calls(Seen(Places({}, {"b": Waiter(1, "o", 1)}), "n")) == ["PutItem"]
+
+
+def test_a_short_write_is_all_that_is_written_even_beside_a_place_that_has_lapsed(places: DynamoDBPlaces) -> None:
+    over = Holder("owner of x", NOW - 60_000)
+    places.change(KEY, lambda found: Change(Places({"x": over})), "n0", NEW)
+    with intercept(calls := Recorder()):
+        assert take_free(places, A, "n1").change.granted
+        free(places, A, "n2")
+    assert operations(calls) == ["UpdateItem", "UpdateItem"]
+
+
+def test_a_short_write_that_comes_late_replaces_no_newer_owner_of_the_hop(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n0")
+    newer = Take("a", Holder("a newer owner", NOW + 60_000), 2, NOW // 1000 + 1_800)
+    with intercept(calls := Recorder()):
+        places.change(KEY, lambda found: taken(found, A, newer.holder, Terms(2, NOW, 1_800_000)), "n1", short=newer)
+    assert operations(calls) == ["UpdateItem", "PutItem"], "the first is refused, and the second is decided of the item"
+
+
+def test_an_item_that_ends_in_the_same_hour_takes_a_short_write(places: DynamoDBPlaces) -> None:
+    for hop in (A, B):
+        take_free(places, hop, f"n of {hop.token}", 3)
+    with intercept(calls := Recorder()):
+        assert take_free(places, Hop("c", "order c", NOW), "n3", 3).change.granted
+    assert operations(calls) == ["UpdateItem"]
+
+
+def test_a_place_that_is_freed_makes_what_was_seen_another_item(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n1")
+    before = take_free(places, B, "n2").seen.nonce
+    assert free(places, A, "n3").seen.nonce != before
+
+
+def test_a_change_that_knows_nothing_reads_first(places: DynamoDBPlaces) -> None:
+    with intercept(calls := Recorder()):
+        join(places)
+    assert operations(calls) == ["GetItem", "PutItem"]
+
+
 def test_who_finds_no_place_writes_nothing_and_learns_who_is_there(places: DynamoDBPlaces) -> None:
     take(places)
     before = raw(places)

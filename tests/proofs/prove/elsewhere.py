@@ -32,7 +32,7 @@ TESTED: Final = (
         "the pure part of a limit; the explorer's functions are at work one after the other",
     ),
     Elsewhere(
-        r"^aws\.place_items\.|^expressions\.PLACES",
+        r"^aws\.place_items\.|^expressions\.(PLACES|PLACE_IS|TAKE_PLACE|FREE_PLACE)",
         ("tests/aws/test_place_items.py",),
         "writes of a key's item by many",
     ),

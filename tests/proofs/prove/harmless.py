@@ -277,6 +277,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "asking for the running loop raises no other error": (
         "worker.event_loop._is_running: except RuntimeError → catches every Exception",
     ),
+    "of an item that is not there a size is no number, and the condition fails: this is for moto, which raises": (
+        "expressions.PLACE_IS_FREE: attribute_exists(held) → true",
+    ),
     "the clauses of an update expression have no order": (
         "aws.commit_call.CommitCalls.commit: _add_look(update, claim); then _add_failed(update, claim.item, commit) → the other way round",
         "aws.commit_call.CommitCalls.commit: _add_failed(update, claim.item, commit); then _add_callers(update, claim, commit) → the other way round",
