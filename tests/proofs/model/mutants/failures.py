@@ -120,8 +120,8 @@ FAILURES = (
         ((GivenUp, "_back", _dropped),),
         caught_by="killed-later",
     ),
-    Mutant("one-kill-more", "a hop survives five kills", ((runtime, "MOST_KILLS", 6),), caught_by="kills"),
-    Mutant("one-kill-less", "a hop is given up after four kills", ((runtime, "MOST_KILLS", 4),), caught_by="kills"),
+    Mutant("one-kill-more", "a hop survives five kills", ((kills, "MOST_KILLS", 6),), caught_by="kills"),
+    Mutant("one-kill-less", "a hop is given up after four kills", ((kills, "MOST_KILLS", 4),), caught_by="kills"),
     Mutant(
         "kills-unnoted",
         "a claim that sees a killed worker does not note it",
