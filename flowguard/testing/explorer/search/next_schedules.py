@@ -6,7 +6,7 @@ They are every fault at every call and delivery of a history, pairs of faults an
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,9 +76,15 @@ class SearchBudget:
 
 
 def planned(
-    first: History, budget: SearchBudget, pairs: Callable[[int], Sequence[Schedule]] = lambda _: ()
+    first: History,
+    budget: SearchBudget,
+    pairs: Callable[[int], Sequence[Schedule]] = lambda _: (),
+    refusals: Iterable[Choice] | None = None,
 ) -> Iterator[Schedule]:
-    """Yield all schedules in the order in which they are tried. ``pairs`` are asked for after the single faults."""
+    """Yield all schedules in the order in which they are tried. ``pairs`` are asked for after the single faults.
+
+    ``refusals`` are those that never end: each that the history meets, where they are not given.
+    """
     yield Schedule()
     yield from (Schedule((choice,)) for choice in sorted(choices_in(first), key=_is_hold))
     yield from (Schedule((choice,)) for choice in insiders(first, budget.distrusted))
@@ -86,7 +92,8 @@ def planned(
         yield from (Schedule((Choice(made.number, FaultKind.WEATHER),)) for made in first.calls)
     if len(first.questions) > 1:
         yield Schedule(tuple(Choice(number, FaultKind.MISSING) for number in sorted(first.questions)))
-    yield from (Schedule((choice,)) for choice in lasting(first) if budget.for_good)
+    never_ending = lasting(first) if refusals is None else refusals
+    yield from (Schedule((choice,)) for choice in never_ending if budget.for_good)
     yield from pairs(budget.bound)
     yield from _walks(first, budget)
 
