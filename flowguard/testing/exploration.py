@@ -23,6 +23,7 @@ from flowguard.testing.explorer import (
     in_memory,
     replay,
 )
+from flowguard.testing.explorer.checks.either import checked_either
 from flowguard.testing.explorer.run.explored import keys_of
 from flowguard.testing.explorer.run.given_buckets import Buckets
 from flowguard.testing.explorer.run.inbox import Later, read_given
@@ -154,6 +155,7 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
         ("stubs", Stubs),
         ("outside", OutsideWorld),
         ("answers", lambda given: Parties(given, ())),
+        ("either", lambda given: checked_either(given, {})),
     )
     for name, read in kinds:
         if (given := arguments.get(name)) is not None:

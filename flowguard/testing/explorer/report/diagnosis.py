@@ -13,6 +13,7 @@ from typing import Final
 
 from flowguard.protocol.run import Status
 from flowguard.sim.sends import SENDS
+from flowguard.testing.explorer.checks.either import OneOf
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, ORDER, STATE, UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE
 from flowguard.testing.explorer.record.history import CallRecord, History
@@ -220,6 +221,8 @@ def _free(problem: Problem, about: str) -> str:
     A copy of an item, a longer list or another number is what a fault does to a bug.
     """
     name = problem.text.rpartition(": ")[2].partition(" ")[0]
+    if isinstance(problem.expected, OneOf) or isinstance(problem.found, OneOf):
+        return ""
     if isinstance(problem.expected, str) and isinstance(problem.found, str) and ": " in problem.text:
         return f'free={{"{about}": ["{name}"]}}: {name} is not compared any more'
     return ""

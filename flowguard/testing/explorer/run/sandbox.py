@@ -151,7 +151,7 @@ class Sandbox:
         self.batching = needs.batching
         self._needs = needs
         self.distrusted = {flow.name: flow for flow in flows if _is_met(flow, needs.insider)}
-        modules = modules_of(explored)
+        self.modules = modules = modules_of(explored)
         anew = [function.module for function in self.plain if function.is_loaded_anew]
         self.memory = Memory(module for module in with_imported(modules) if module not in anew)
         self._buckets = Buckets(declared_by_name("BUCKETS", modules) if needs.buckets is None else needs.buckets)

@@ -134,6 +134,7 @@ class Search:
         first = self._first = self._without_drivers(self._without_what_is_not_run())
         if self.runs.has_all:
             check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
+            check_free(self.runs.either, first, self._sandbox.keys, _dead_letters(self._sandbox), "either")
             check_same(self.runs.same, first)
             if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
                 check_answers(self._sandbox.parties.given, first)
@@ -479,6 +480,7 @@ class Search:
             parts_left=len(self._ahead),
             has_twin=self.has_twin,
             compared=_compared(first),
+            either=tuple(f"{of}.{name}" for of, forms in sorted(self.runs.either.items()) for name in forms.names),
             never_ran=self._never_ran(),
             unanswered=unanswered(first),
             unplayed=self.runs.unplayed,
