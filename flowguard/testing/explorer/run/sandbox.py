@@ -38,6 +38,7 @@ from flowguard.sim.functions import ONE_BY_ONE, Batching, Functions
 from flowguard.sim.issued_tokens import MadeTokens
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.reused_clients import SameClients
+from flowguard.sim.scans import Scans, TurnsScans
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.weather.forecast import forecast
 from flowguard.sim.world import START
@@ -163,6 +164,7 @@ class Sandbox:
         self.any_order = any(_says("ANY_ORDER", module) for module in modules)
         self._engine = _made(engine, self)
         self.fast = self._engine if isinstance(self._engine, Snapshots) else None
+        self.turning = self._engine if isinstance(self._engine, TurnsScans) else None
         self.elsewhere = self._engine.elsewhere if isinstance(self._engine, Forgets) else frozenset[str]()
         self.calls_draw = self.fast is None or self._stubs.are_given or bool(self.elsewhere)
         self._exit = ExitStack()
@@ -266,11 +268,13 @@ class Sandbox:
             self.patience, self.invocation.debugger = patience, None
 
     @contextmanager
-    def fresh(self, interceptor: Interceptor) -> Iterator[None]:
+    def fresh(self, interceptor: Interceptor, scans: Scans = Scans.FORWARDS) -> Iterator[None]:
         """Restore the beginning: given items in the tables and the time at its start.
 
-        This interceptor is then around each call.
+        This interceptor is then around each call, and Scans answer as is said where the engine can do that.
         """
+        if self.turning is not None:
+            self.turning.scans = scans
         self._take_back()
         self.memory.begin()
         self.outside.begin()

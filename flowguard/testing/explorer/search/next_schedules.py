@@ -47,6 +47,8 @@ WALKED: Final = tuple(
         FaultKind.STALE,
         FaultKind.MISSING,
         FaultKind.STAYS,
+        FaultKind.TURNED,
+        FaultKind.PAGED,
         FaultKind.INSIDER,
         FaultKind.WEATHER,
     }
@@ -87,6 +89,7 @@ def planned(
     """
     yield Schedule()
     yield from (Schedule((choice,)) for choice in sorted(choices_in(first), key=_is_hold))
+    yield from (Schedule((Choice(1, kind),)) for kind in scans_in(first))
     yield from (Schedule((choice,)) for choice in insiders(first, budget.distrusted))
     if budget.weather:
         yield from (Schedule((Choice(made.number, FaultKind.WEATHER),)) for made in first.calls)
@@ -96,6 +99,12 @@ def planned(
     yield from (Schedule((choice,)) for choice in never_ending if budget.for_good)
     yield from pairs(budget.bound)
     yield from _walks(first, budget)
+
+
+def scans_in(history: History) -> Sequence[FaultKind]:
+    """Return how the Scans of user code may answer otherwise. None where it makes none."""
+    scans = any(made.operation == "Scan" and made.site.is_users and made.applied for made in history.calls)
+    return (FaultKind.TURNED, FaultKind.PAGED) if scans else ()
 
 
 def races(history: History) -> Iterator[Schedule]:

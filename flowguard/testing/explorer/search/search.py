@@ -33,6 +33,7 @@ from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import (
     ALONE_WITH_TWIN,
     OF_ANSWERS,
+    OF_SCANS,
     OF_WEATHER,
     RAISED,
     Choice,
@@ -445,7 +446,7 @@ class Search:
                 self._stopped = self._seconds
                 break
             at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
-            if history.forged or schedule.has(OF_WEATHER):
+            if history.forged or schedule.has(OF_WEATHER | OF_SCANS):
                 continue
             if len(schedule.choices) == 1 or (
                 len(schedule.choices) == 2 and schedule.choices[-1].kind is FaultKind.REDRIVEN
