@@ -31,6 +31,7 @@ from flowguard.testing.explorer.run.outside_world import OutsideWorld
 from flowguard.testing.explorer.run.parties import Parties
 from flowguard.testing.explorer.run.sandbox import checked_weather
 from flowguard.testing.explorer.run.stubs import Stubs
+from flowguard.testing.explorer.run.time_to_live import checked_ttl
 
 MARKER: Final = "flow_explore"
 
@@ -156,6 +157,7 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
         ("outside", OutsideWorld),
         ("answers", lambda given: Parties(given, ())),
         ("either", lambda given: checked_either(given, {})),
+        ("ttl", lambda given: checked_ttl(given, given)),
     )
     for name, read in kinds:
         if (given := arguments.get(name)) is not None:

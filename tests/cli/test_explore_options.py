@@ -24,6 +24,7 @@ OPTIONS: Final = {
     "invariants": "@invariant in the module",
     "free": "--free",
     "either": "--either",
+    "ttl": "--ttl",
     "bound": "--bound",
     "walks": "--walks",
     "most": "--most",

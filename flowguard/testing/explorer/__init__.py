@@ -55,6 +55,7 @@ from flowguard.testing.explorer.run.parties import GivenAnswers as GivenAnswers
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
 from flowguard.testing.explorer.run.sandbox import PATIENCE, Needs, Sandbox
 from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
+from flowguard.testing.explorer.run.time_to_live import TimeToLive as TimeToLive
 from flowguard.testing.explorer.search.next_schedules import SearchBudget
 from flowguard.testing.explorer.search.runs import Lacking, Runs
 from flowguard.testing.explorer.search.search import Progress, Search, unheard
@@ -78,6 +79,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     invariants: Sequence[Invariant] = (),
     free: Free | None = None,
     either: Either | None = None,
+    ttl: TimeToLive | None = None,
     bound: int | None = None,
     walks: int | None = None,
     most: int = MOST,
@@ -127,6 +129,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     With ``invariants_only`` no end is compared with another: promises and invariants alone are checked. ``progress`` is
     called after each schedule with the numbers of schedules and of violations until then.
 
+    ``ttl`` names the attributes by which DynamoDB removes items, ``{"locks": "expires_at"}``; or ``TTL`` in the module.
+    What has expired is removed at once, or never (``k1``). No end is compared by whether it still lies there.
+
     ``buckets`` are those in S3 that the handlers use: their names, or what lies in each,
     ``{"reports": {"monday.csv": "5"}}``. ``stubs`` are answers of services that the engine does not have:
     ``{"ssm.GetParameter": {"Parameter": {"Value": "tea"}}}``, or functions of the call's parameters. ``answers`` are
@@ -162,7 +167,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     """
     batching = checked_batching(batch, together=together)
     wanted = checked_percentage(fail_under)
-    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside, wanted is not None)
+    needs = Needs(
+        network, patience, buckets, stubs, answers, batching, insider, weather, outside, wanted is not None, ttl
+    )
     search = partial(
         Search,
         invariants=invariants,
@@ -195,6 +202,7 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     invariants: Sequence[Invariant] = (),
     free: Free | None = None,
     either: Either | None = None,
+    ttl: TimeToLive | None = None,
     seed: int = 0,
     engine: EngineFor = in_memory,
     offload_above: int | None = None,
@@ -218,17 +226,17 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
     Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
-    there is not. ``tables``, ``items``, ``invariants``, ``free``, ``either``, ``seed``, ``engine``, ``offload_above``,
-    ``failing``, ``any_order``, ``may_fail``, ``invariants_only``, ``buckets``, ``stubs``, ``answers``, ``same``,
-    ``network``, ``outside``, ``patience``, ``batch``, ``together``, ``insider`` and ``weather`` are as for
-    :func:`explore`. Where something is wrong, a ``debugger`` stops in the handler before the call at which the schedule
-    parts from the undisturbed run, or at the exception.
+    there is not. ``tables``, ``items``, ``invariants``, ``free``, ``either``, ``ttl``, ``seed``, ``engine``,
+    ``offload_above``, ``failing``, ``any_order``, ``may_fail``, ``invariants_only``, ``buckets``, ``stubs``,
+    ``answers``, ``same``, ``network``, ``outside``, ``patience``, ``batch``, ``together``, ``insider`` and ``weather``
+    are as for :func:`explore`. Where something is wrong, a ``debugger`` stops in the handler before the call at which
+    the schedule parts from the undisturbed run, or at the exception.
     """
     wanted = Schedule.parse(schedule)
     if wanted.has(OF_WEATHER) and not weather:
         raise SettingsError("weather", f"the schedule {schedule!r} has some; say which")
     batching = checked_batching(batch, together=together)
-    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside)
+    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside, ttl=ttl)
     search = partial(
         Search,
         invariants=invariants,

@@ -137,6 +137,7 @@ class _Driver:
             inner=before.inner,
             answers=before.answers,
             refusals=before.refusals,
+            removed=[*before.removed],
         )
         self._schedule, self._expiry.history = Schedule(), self.history
         self.faults.go_on_undisturbed(self.history)
@@ -150,7 +151,7 @@ class _Driver:
                 self._deliver(delivery)
         finally:
             self._held.end()
-        self.history.tables = self._sandbox.items()
+        self.history.tables = self._sandbox.items(self.history.removed)
         self.history.row_keys = self._sandbox.databases.keys()
         self.history.kept = tuple(self._sandbox.memory.seen)
         return self.history

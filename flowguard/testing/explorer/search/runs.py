@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
@@ -26,6 +26,11 @@ LATER: Final = 90_061_001
 
 Messages: TypeAlias = tuple[int, ...]
 """The numbers of first messages, from 1. None of them stands for all."""
+
+
+def _with_times(free: Free, ttl: Mapping[str, str]) -> Free:
+    """Return what is not compared: when items expire, too, which depends on when they were written."""
+    return {**free, **{table: (*free.get(table, ()), attribute) for table, attribute in ttl.items()}}
 
 
 class Lacking(Exception):
@@ -56,7 +61,7 @@ class Runs:
         may_lack: bool = True,
     ) -> None:
         self.sandbox = sandbox
-        self.free = free or {}
+        self.free = _with_times(free or {}, sandbox.ttl)
         forms = declared_by_name("EITHER", sandbox.modules) if either is None else either
         self.either = checked_either(forms, self.free)
         self.same = same or {}
