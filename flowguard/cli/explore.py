@@ -79,6 +79,13 @@ MISTAKES: Final = (NoSuchFlow, NoSuchSchedule, UnmetSchedule, DefinitionError, S
 )
 @click.option("--free", metavar="TABLE.ATTRIBUTE", multiple=True, help="May differ at the end; repeat it.")
 @click.option(
+    "--either",
+    metavar="TABLE=JSON",
+    multiple=True,
+    help="A form that its items (or a queue's bodies) may have; repeat it. null: none need be there.",
+)
+@click.option("--ttl", metavar="TABLE.ATTRIBUTE", multiple=True, help="By which its items expire; repeat it.")
+@click.option(
     "--failing",
     metavar="OBJECT[=WHY]",
     multiple=True,
@@ -153,6 +160,8 @@ def explore(  # noqa: PLR0913 - the options of a command
     tables: tuple[str, ...],
     queues: tuple[str, ...],
     free: tuple[str, ...],
+    either: tuple[str, ...],
+    ttl: tuple[str, ...],
     failing: tuple[str, ...],
     buckets: tuple[str, ...],
     items: tuple[str, ...],
@@ -193,10 +202,10 @@ def explore(  # noqa: PLR0913 - the options of a command
     A FILE is what 'flowguard replay' takes: it holds the messages that start the flow. A NAME is that of a flow, or of
     a plain handler(event, context) with the --queue that it reads.
 
-    The flow's module says in TABLES which tables it writes to, in ITEMS
-    what lies in them at the beginning, in BUCKETS and STUBS which buckets it has and what other services answer, in
-    ANSWERS what parties outside answer, in FREE what may differ from the undisturbed end; its functions under
-    @invariant are checked after each schedule.
+    The flow's module says in TABLES which tables it writes to, in ITEMS what lies in them at the beginning, in BUCKETS
+    and STUBS which buckets it has and what other services answer, in ANSWERS what parties outside answer, in FREE what
+    may differ from the undisturbed end, in EITHER the forms that something may have, in TTL by which attributes items
+    expire; its functions under @invariant are checked after each schedule.
 
     A run that fails though nothing goes wrong is found, too, unless --failing names its object, or an expected.toml
     beside FILE does. Ctrl-C and SIGTERM end the search, and show what was found until then.
@@ -230,6 +239,8 @@ def explore(  # noqa: PLR0913 - the options of a command
             "tables": dict(map(table_in, tables)),
             "invariants": invariants_of(loaded),
             "free": free_of(loaded, free),
+            "either": items_in(either, "--either") or None,
+            "ttl": dict(pair_in(pair, ".") for pair in ttl) or None,
             "seed": seed,
             "same": dict(pair_in(pair, ".") for pair in same),
             "network": network,

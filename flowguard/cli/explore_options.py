@@ -57,10 +57,10 @@ def named_json(option: str) -> Callable[[str], tuple[str, Any]]:
     return read
 
 
-def items_in(given: Iterable[str]) -> dict[str, list[Any]]:
+def items_in(given: Iterable[str], option: str = "--item") -> dict[str, list[Any]]:
     """Parse the ``--item`` options, such as ``orders={"order_id": "o1"}``. Returns the items by table."""
     items: dict[str, list[Any]] = {}
-    for table, item in map(named_json("--item"), given):
+    for table, item in map(named_json(option), given):
         items.setdefault(table, []).append(item)
     return items
 

@@ -23,6 +23,7 @@ from flowguard.testing.explorer import (
     in_memory,
     replay,
 )
+from flowguard.testing.explorer.checks.either import checked_either
 from flowguard.testing.explorer.run.explored import keys_of
 from flowguard.testing.explorer.run.given_buckets import Buckets
 from flowguard.testing.explorer.run.inbox import Later, read_given
@@ -30,6 +31,7 @@ from flowguard.testing.explorer.run.outside_world import OutsideWorld
 from flowguard.testing.explorer.run.parties import Parties
 from flowguard.testing.explorer.run.sandbox import checked_weather
 from flowguard.testing.explorer.run.stubs import Stubs
+from flowguard.testing.explorer.run.time_to_live import checked_ttl
 
 MARKER: Final = "flow_explore"
 
@@ -154,6 +156,8 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
         ("stubs", Stubs),
         ("outside", OutsideWorld),
         ("answers", lambda given: Parties(given, ())),
+        ("either", lambda given: checked_either(given, {})),
+        ("ttl", lambda given: checked_ttl(given, given)),
     )
     for name, read in kinds:
         if (given := arguments.get(name)) is not None:

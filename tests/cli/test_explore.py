@@ -200,7 +200,7 @@ def test_one_schedule_is_run_by_its_id(buggy: str) -> None:
     [
         (("flows.validate_cart.flow:Nothing", "--messages", CART), "its flows: ValidateCart"),
         (("flows.validate_cart.flow:ValidateCart", "--messages", "nowhere.json"), "nowhere.json: No such file"),
-        (("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--schedule", "q1"), "'q1' is no schedule"),
+        (("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--schedule", "j1"), "'j1' is no schedule"),
         (("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--table", "orders"), "write NAME=VALUE"),
     ],
 )

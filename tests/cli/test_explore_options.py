@@ -23,6 +23,8 @@ OPTIONS: Final = {
     "items": "--item",
     "invariants": "@invariant in the module",
     "free": "--free",
+    "either": "--either",
+    "ttl": "--ttl",
     "bound": "--bound",
     "walks": "--walks",
     "most": "--most",
@@ -132,6 +134,13 @@ def test_what_a_handler_needs_is_given_on_the_command_line(order: str, engine: s
     assert "orders, record 1 COMPLETED" in done.output
 
 
+def test_forms_of_an_item_are_given_one_by_one(order: str) -> None:
+    known = ["--stub", STUB, "--item", ITEM, "--not-for-good"]
+    done = run(order, *known, "--either", 'orders={"price": 4}', "--either", "orders=null")
+    assert done.exit_code == 0
+    assert "allowed in one of several forms: orders.price" in done.output
+
+
 def test_what_is_found_can_be_replayed_with_the_same_options(order: str) -> None:
     found = json.loads(run(order, "--stub", STUB, "--json").output)["violations"]  # no price is there
     assert [one["schedule"] for one in found] == ["none"]
@@ -147,6 +156,8 @@ def test_what_is_found_can_be_replayed_with_the_same_options(order: str) -> None
         (["--stub", "ssm={}"], "is no answer; name a service and its operation"),
         (["--item", "prices"], "write NAME=VALUE"),
         (["--item", "prices=[]"], "prices"),
+        (["--either", "orders=x"], "--either: what stands behind orders= is no JSON"),
+        (["--stub", STUB, "--either", 'orders={"price": 4}'], "either: orders has 1 forms"),
         (["--patience", "0"], "--patience"),
         (["--engine", "aws"], "--engine"),
         (["--most", "0"], "--most"),

@@ -33,6 +33,7 @@ from flowguard.sim.memory.sns import SNS
 from flowguard.sim.memory.sqs import SQS
 from flowguard.sim.memory.values import Item
 from flowguard.sim.prepared import emit, prepared
+from flowguard.sim.scans import Scans
 from flowguard.sim.table_keys import create_table
 
 
@@ -85,6 +86,15 @@ class MemoryAWS(AWSInProcess):
         """Create a table of the user's own, whose keys are texts."""
         keys = (hash_key,) if range_key is None else (hash_key, range_key)
         create_table(self.client("dynamodb"), name, *keys)
+
+    @property
+    def scans(self) -> Scans:
+        """Return how Scans answer. It is no part of a snapshot."""
+        return self._around.scans
+
+    @scans.setter
+    def scans(self, scans: Scans) -> None:
+        self._around.scans = scans
 
     # -- what is there, without a call
 

@@ -51,7 +51,7 @@ class DynamoDB:
             "Query": operation(
                 lambda params: query(self.table(params), params), f"{_PAGE} KeyConditionExpression ScanIndexForward"
             ),
-            "Scan": operation(lambda params: scan(self.table(params), params), _PAGE),
+            "Scan": operation(lambda params: scan(self.table(params), params, self._around.scans), _PAGE),
             "BatchGetItem": operation(self._batch_get, "RequestItems ReturnConsumedCapacity"),
             "BatchWriteItem": operation(self._batch_write, f"RequestItems {_COUNTED}"),
             "BatchExecuteStatement": operation(

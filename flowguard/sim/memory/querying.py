@@ -13,6 +13,7 @@ from flowguard.sim.memory.requests import Bound, bind
 from flowguard.sim.memory.service import Params
 from flowguard.sim.memory.table import Index, Table
 from flowguard.sim.memory.values import Item, item_weight, shown_item, stored_item
+from flowguard.sim.scans import Scans
 
 LARGEST_PAGE: Final = 1_048_576
 
@@ -24,16 +25,19 @@ def query(table: Table, params: Params) -> Response:
         raise invalid("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
     bound.key.fits(index.schema)
     items = [item for item in table.items() if index.schema.has(item) and bound.key.holds(item, bound.values)]
-    return _page(table, index, items, bound, params)
+    return _page(table, index, items, bound, params, backwards=not params.get("ScanIndexForward", True))
 
 
-def scan(table: Table, params: Params) -> Response:
-    """Return a page of all items in the order of their keys.
+def scan(table: Table, params: Params, scans: Scans = Scans.FORWARDS) -> Response:
+    """Return a page of all items in the order of their keys, or as is said.
 
     The real order is by a hash of the key, on which nobody may rely.
     """
     index = _index(table, params)
-    return _page(table, index, [item for item in table.items() if index.schema.has(item)], bind(params), params)
+    items = [item for item in table.items() if index.schema.has(item)]
+    if scans is Scans.IN_PAGES:
+        params = {"Limit": 1, **params}
+    return _page(table, index, items, bind(params), params, backwards=scans is Scans.BACKWARDS)
 
 
 def _index(table: Table, params: Params) -> Index:
@@ -44,11 +48,12 @@ def _index(table: Table, params: Params) -> Index:
     return table.indexes[params["IndexName"]]
 
 
-def _page(table: Table, index: Index, items: Iterable[Item], bound: Bound, params: Params) -> Response:
+def _page(
+    table: Table, index: Index, items: Iterable[Item], bound: Bound, params: Params, *, backwards: bool
+) -> Response:
     if params.get("Limit", 1) < 1:
         raise invalid("Limit must be greater than or equal to 1")
     position = _position(index.schema, table.schema)
-    backwards = not params.get("ScanIndexForward", True)
     ordered = sorted(items, key=position, reverse=backwards)
     if (start := params.get("ExclusiveStartKey")) is not None:
         after = _started(start, position)

@@ -15,6 +15,7 @@ from flowguard.clock import Clock
 from flowguard.sim.calls import Response
 from flowguard.sim.limits.refusing import Refusing
 from flowguard.sim.memory.not_in_memory import NotInMemory
+from flowguard.sim.scans import Scans
 
 Params: TypeAlias = Mapping[str, Any]
 
@@ -56,6 +57,7 @@ class Surroundings:
         self.region = region
         self.account = account
         self.refusing = refusing
+        self.scans = Scans.FORWARDS
         self.ids_drawn = 0
         self._seed = seed
 

@@ -26,6 +26,7 @@ from flowguard.sim.engines import on_moto as on_moto
 from flowguard.sim.engines import with_moto
 from flowguard.sim.functions import Batching
 from flowguard.sim.simulated_keys import SIMULATED_DATA_KEYS
+from flowguard.testing.explorer.checks.either import Either as Either
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
@@ -54,6 +55,7 @@ from flowguard.testing.explorer.run.parties import GivenAnswers as GivenAnswers
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
 from flowguard.testing.explorer.run.sandbox import PATIENCE, Needs, Sandbox
 from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
+from flowguard.testing.explorer.run.time_to_live import TimeToLive as TimeToLive
 from flowguard.testing.explorer.search.next_schedules import SearchBudget
 from flowguard.testing.explorer.search.runs import Lacking, Runs
 from flowguard.testing.explorer.search.search import Progress, Search, unheard
@@ -76,6 +78,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     items: GivenItems | None = None,
     invariants: Sequence[Invariant] = (),
     free: Free | None = None,
+    either: Either | None = None,
+    ttl: TimeToLive | None = None,
     bound: int | None = None,
     walks: int | None = None,
     most: int = MOST,
@@ -111,18 +115,22 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     first stage, or recorded events in any shape. They all wait at the beginning, but for each :class:`Later`.
 
     ``tables`` are those that the flows write to, each with the name of its hash key; those that a flow's module lists
-    in ``TABLES`` need not be given. ``items`` lie in them at the beginning of each schedule:
-    ``{"prices": [{"sku": "tea", "price": 4}]}``. ``free`` says what may differ from the undisturbed end:
-    ``{"orders": ["updated_at"]}``. Texts above ``offload_above`` bytes, as in :class:`flowguard.Settings`, go to S3;
-    none where it is not given. Without ``for_good`` no refusal that never ends is tried. ``invariants`` are rules of
-    yours, called with the :class:`View` of each end. A run that fails though nothing goes wrong is a violation, unless
-    ``failing`` names its object (or the queue of a plain function). So is an end of plain functions that depends on
-    the order of the records, which a standard queue does not keep, and one of two runs of flows that met which is as
-    in no order of the whole runs; unless ``any_order`` is right, here or as ``ANY_ORDER`` in the module. The runs of
-    objects in ``may_fail`` may fail or not, as the order decides, and those of objects in both lists fail if they are
-    run at all. With ``invariants_only`` no end is compared with another: promises and invariants alone are checked.
-    ``progress`` is called after each schedule with the numbers of
-    schedules and of violations until then.
+    in ``TABLES`` need not be given. ``items`` lie in them at the beginning of each schedule: ``{"prices": [{"sku":
+    "tea", "price": 4}]}``. ``free`` says what may differ from the undisturbed end: ``{"orders": ["updated_at"]}``.
+    ``either`` lists forms of which each item of a table, or each body for a destination, has to have one, with None
+    where it need not be there; or ``EITHER`` in the module: ``{"orders": [{"status": "paid"}, {"status":
+    "refunded"}]}``. Texts above ``offload_above`` bytes, as in :class:`flowguard.Settings`, go to S3; none where it is
+    not given. Without ``for_good`` no refusal that never ends is tried. ``invariants`` are rules of yours, called with
+    the :class:`View` of each end. A run that fails though nothing goes wrong is a violation, unless ``failing`` names
+    its object (or the queue of a plain function). So is an end of plain functions that depends on the order of the
+    records, which a standard queue does not keep, and one of two runs of flows that met which is as in no order of the
+    whole runs; unless ``any_order`` is right, here or as ``ANY_ORDER`` in the module. The runs of objects in
+    ``may_fail`` may fail or not, as the order decides, and those of objects in both lists fail if they are run at all.
+    With ``invariants_only`` no end is compared with another: promises and invariants alone are checked. ``progress`` is
+    called after each schedule with the numbers of schedules and of violations until then.
+
+    ``ttl`` names the attributes by which DynamoDB removes items, ``{"locks": "expires_at"}``; or ``TTL`` in the module.
+    What has expired is removed at once, or never (``k1``). No end is compared by whether it still lies there.
 
     ``buckets`` are those in S3 that the handlers use: their names, or what lies in each,
     ``{"reports": {"monday.csv": "5"}}``. ``stubs`` are answers of services that the engine does not have:
@@ -159,7 +167,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     """
     batching = checked_batching(batch, together=together)
     wanted = checked_percentage(fail_under)
-    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside, wanted is not None)
+    needs = Needs(
+        network, patience, buckets, stubs, answers, batching, insider, weather, outside, wanted is not None, ttl
+    )
     search = partial(
         Search,
         invariants=invariants,
@@ -175,7 +185,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
         with standing_in(SIMULATED_DATA_KEYS):  # requests are sealed before the engine is there
             sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs)
             with sandbox:
-                runs = Runs(sandbox, free, same, may_lack=may_lack)
+                runs = Runs(sandbox, free, same, either, may_lack=may_lack)
                 report = search(runs, progress=progress).all(budget)
                 return report if wanted is None else replace(report, lines=sandbox.lines.result(wanted))
 
@@ -191,6 +201,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     items: GivenItems | None = None,
     invariants: Sequence[Invariant] = (),
     free: Free | None = None,
+    either: Either | None = None,
+    ttl: TimeToLive | None = None,
     seed: int = 0,
     engine: EngineFor = in_memory,
     offload_above: int | None = None,
@@ -214,17 +226,17 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
     Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
-    there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``failing``,
-    ``any_order``, ``may_fail``, ``invariants_only``, ``buckets``, ``stubs``, ``answers``, ``same``, ``network``,
-    ``outside``, ``patience``, ``batch``, ``together``, ``insider`` and ``weather`` are as for
-    :func:`explore`. Where something is wrong, a ``debugger`` stops in the handler before the call at which the schedule
-    parts from the undisturbed run, or at the exception.
+    there is not. ``tables``, ``items``, ``invariants``, ``free``, ``either``, ``ttl``, ``seed``, ``engine``,
+    ``offload_above``, ``failing``, ``any_order``, ``may_fail``, ``invariants_only``, ``buckets``, ``stubs``,
+    ``answers``, ``same``, ``network``, ``outside``, ``patience``, ``batch``, ``together``, ``insider`` and ``weather``
+    are as for :func:`explore`. Where something is wrong, a ``debugger`` stops in the handler before the call at which
+    the schedule parts from the undisturbed run, or at the exception.
     """
     wanted = Schedule.parse(schedule)
     if wanted.has(OF_WEATHER) and not weather:
         raise SettingsError("weather", f"the schedule {schedule!r} has some; say which")
     batching = checked_batching(batch, together=together)
-    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside)
+    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside, ttl=ttl)
     search = partial(
         Search,
         invariants=invariants,
@@ -236,7 +248,7 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
 
     def traced(engine: EngineFor, may_lack: bool) -> Trace:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
-            runs = Runs(sandbox, free, same, may_lack=may_lack)
+            runs = Runs(sandbox, free, same, either, may_lack=may_lack)
             searched = search(runs)
             history, violations = searched.again(wanted)
             check_met(history)

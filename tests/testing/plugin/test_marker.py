@@ -68,9 +68,9 @@ def test_a_schedule_that_breaks_nothing_shows_its_time_line_all_the_same(session
 
 
 def test_an_id_that_is_none_is_told_without_a_traceback(session: Session) -> None:
-    result = session(BUG, "--flow-schedule", "q9")
+    result = session(BUG, "--flow-schedule", "j9")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["NoSuchSchedule: 'q9' is no schedule: *"])
+    result.stdout.fnmatch_lines(["NoSuchSchedule: 'j9' is no schedule: *"])
     assert "plugin.py" not in result.stdout.str()
 
 

@@ -21,6 +21,7 @@ from flowguard.project.declared import Keys, TableKey
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
 from flowguard.sim.posted_messages import Posted, as_posted
+from flowguard.testing.explorer.checks.either import Forms, or_nothing
 from flowguard.testing.explorer.checks.failures import Failures, last_of_runs
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, Problem
 from flowguard.testing.explorer.record.history import BUCKETS, History
@@ -38,7 +39,8 @@ Free: TypeAlias = Mapping[str, Sequence[str]]
 class End:
     """The state that a schedule left behind. Two ends with equal ``digest`` are equal.
 
-    ``final`` are messages that need not be those of an undisturbed end, ``repeated`` those of which a copy may differ.
+    ``final`` are messages that need not be those of an undisturbed end, ``repeated`` those of which a copy may differ,
+    ``optional`` those that need not be sent.
     """
 
     tables: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
@@ -48,18 +50,27 @@ class End:
     digest: str = field(compare=False, default="")
     final: frozenset[tuple[str, str]] = frozenset()
     repeated: frozenset[tuple[str, str]] = frozenset()
+    optional: frozenset[tuple[str, str]] = frozenset()
 
     def allows(self, key: tuple[str, str], should: str | None) -> bool:
         """Answer whether a message may be what it is, where an undisturbed end has ``should``."""
         copies = f" | {self.messages.get(key)} | "
+        if should is None and key in self.optional:
+            return True
         return key in self.final or (key in self.repeated and should is not None and f" | {should} | " in copies)
 
 
 _OF_OBJECTS: Final = TableKey(("key",), ("S",))
 
 
-def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -> End:
-    """Build the end of a history. ``keys`` maps tables to the names of their hash keys."""
+def end_of(
+    history: History, keys: Keys, free: Free, same: Same | None = None, either: Mapping[str, Forms] | None = None
+) -> End:
+    """Build the end of a history. ``keys`` maps tables to the names of their hash keys.
+
+    ``either`` are the forms of which each item or body has to have one.
+    """
+    forms = either or {}
     last = last_of_runs(history)
     failures = Failures.of(history, last)
     names = failures.names
@@ -68,6 +79,7 @@ def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -
             [_named(item, names) for item in items] if names.waits else items,
             _OF_OBJECTS if table.startswith(BUCKETS) else history.row_keys.get(table) or keys.get(table),
             frozenset(free.get(table, ())),
+            forms.get(table),
         )
         for table, items in history.tables.items()
     }
@@ -81,25 +93,31 @@ def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -
     named: dict[tuple[str, str], set[str]] = {}
     final: set[tuple[str, str]] = set()
     repeated: set[tuple[str, str]] = set()
+    optional: set[tuple[str, str]] = set()
     for posted in sent:
         if (name := failures.id_of(posted) or id_in_body(posted, same or {})) is not None:
             key = (posted.to, name)
-            body = names.plain_text(_body(posted, free, without=("error",) if failures.is_notice(posted) else ()))
-            named.setdefault(key, set()).add(body)
+            content = _body(posted, free, forms, without=("error",) if failures.is_notice(posted) else ())
+            named.setdefault(key, set()).add(names.plain_text(_body_text(content)))
+            if _is_optional(content):
+                optional.add(key)
             if failures.is_final(posted):
                 final.add(key)
             if failures.may_repeat(posted):
                 repeated.add(key)
     nameless = [posted for posted in sent if posted.id is None and id_in_body(posted, same or {}) is None]
-    anonymous = Counter((posted.to, names.plain_text(_body(posted, free))) for posted in nameless)
+    anonymous: Counter[tuple[str, str]] = Counter()
     for message in nameless:
-        if message.is_letter:  # each copy of a message that names no request leaves one
-            anonymous[message.to, names.plain_text(_body(message, free))] = 1
+        content = _body(message, free, forms)
+        key = message.to, names.plain_text(_body_text(content))
+        anonymous[key] = 1 if message.is_letter else anonymous[key] + 1  # each copy of what names no request leaves one
+        if _is_optional(content):
+            optional.add(key)
     messages = {key: " | ".join(sorted(bodies)) for key, bodies in named.items()}
     failed = frozenset(run for run, item in last.items() if item.status is Status.FAILED)
     digest = repr((tables, sorted(messages.items()), sorted(anonymous.items()), sorted(failed)))
     once = frozenset(key for key in final if len(named[key]) == 1)
-    return End(tables, messages, dict(anonymous), failed, digest, once, frozenset(repeated))
+    return End(tables, messages, dict(anonymous), failed, digest, once, frozenset(repeated), frozenset(optional))
 
 
 def differences(end: End, expected: End) -> list[Problem]:
@@ -107,11 +125,12 @@ def differences(end: End, expected: End) -> list[Problem]:
     problems = [problem for table in end.tables for problem in _table(table, end, expected)]
     for key in sorted(expected.messages.keys() | end.messages.keys()):
         should, is_ = expected.messages.get(key), end.messages.get(key)
-        if should != is_ and not end.allows(key, should):
+        if should != is_ and not end.allows(key, should) and not (is_ is None and key in expected.optional):
             problems.append(Problem(EQUIVALENCE, key[0], f"message {key[1]}", should, is_))
     for key in sorted(expected.anonymous.keys() | end.anonymous.keys()):
         times, was = expected.anonymous.get(key, 0), end.anonymous.get(key, 0)
-        if times != was:
+        is_optional = key in (end.optional | expected.optional) and {times, was} == {0, 1}
+        if times != was and not is_optional:
             problems.append(Problem(EQUIVALENCE, key[0], f"times sent without an id: {_short(key[1])}", times, was))
     problems += [
         Problem("I14", key, "the run failed, and only answers were lost", "COMPLETED", "FAILED")
@@ -131,7 +150,7 @@ def _table(table: str, end: End, expected: End) -> Iterator[Problem]:
         ours, theirs = actual.get(key, ()), wanted.get(key, ())
         if len(ours) == len(theirs) == 1:
             yield from _attributes(table, key, ours[0], theirs[0])
-        elif ours != theirs:
+        elif ours != theirs and not (len(ours) + len(theirs) == 1 and or_nothing((*ours, *theirs)[0].values())):
             yield Problem(EQUIVALENCE, table, key, _items(theirs), _items(ours))
 
 
@@ -146,7 +165,7 @@ def _attributes(table: str, key: str, ours: Mapping[str, Any], theirs: Mapping[s
 
 
 def _by_key(
-    items: Sequence[Mapping[str, Any]], key: TableKey | None, free: frozenset[str]
+    items: Sequence[Mapping[str, Any]], key: TableKey | None, free: frozenset[str], forms: Forms | None
 ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     by_name: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
@@ -155,7 +174,7 @@ def _by_key(
             name = ", ".join(f"{part} {kept[part]}" for part in key.names)
         else:
             name = f"with {_short(json.dumps(kept, sort_keys=True, default=str))}"
-        by_name.setdefault(name, []).append(kept)
+        by_name.setdefault(name, []).append(kept if forms is None else forms.folded(kept))
     return by_name
 
 
@@ -222,14 +241,25 @@ def _goes_on(message: Posted, history: History) -> bool:
     return any(other is not None and message.id == other.request_id for other in continued)
 
 
-def _body(message: Posted, free: Free, without: Sequence[str] = ()) -> str:
+def _body(message: Posted, free: Free, forms: Mapping[str, Forms], without: Sequence[str] = ()) -> Any:
+    """Return what is compared of a message. None for a dead letter, which tells when it failed, too."""
     if message.is_letter:
-        return ""  # tells when it failed, too
+        return None
     body = _without_wrapping(message)
     if isinstance(body, dict):
         left_out = {*free.get(message.name, ()), *without}
         body = {name: value for name, value in body.items() if name not in left_out}
-    return json.dumps(body, sort_keys=True)
+        if (of_body := forms.get(message.name)) is not None:
+            body = of_body.folded(body)
+    return json.dumps(body, sort_keys=True) if not isinstance(body, dict) else body
+
+
+def _body_text(content: Any) -> str:
+    return "" if content is None else content if isinstance(content, str) else json.dumps(content, sort_keys=True)
+
+
+def _is_optional(content: Any) -> bool:
+    return isinstance(content, dict) and or_nothing(content.values())
 
 
 def _without_wrapping(message: Posted) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from flowguard.errors import SettingsError
 from flowguard.project.declared import Keys
-from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.view import Same
 
@@ -20,7 +19,9 @@ def check_same(same: Same, history: History) -> None:
             raise SettingsError("same", f"nothing is sent to {name!r}; there is {there}")
 
 
-def check_free(free: Free, history: History, keys: Keys, dead_letters: Iterable[str]) -> None:
+def check_free(
+    free: Iterable[str], history: History, keys: Keys, dead_letters: Iterable[str], setting: str = "free"
+) -> None:
     """Raise :class:`SettingsError` for a table or destination that the undisturbed run does not know.
 
     An attribute that nothing has is let pass: it may come with other messages, and hides nothing.
@@ -29,7 +30,7 @@ def check_free(free: Free, history: History, keys: Keys, dead_letters: Iterable[
     for name in free:
         if name not in known:
             there = ", ".join(sorted(known)) or "nothing at all"
-            raise SettingsError("free", f"nothing is written or sent to {name!r}; there is {there}")
+            raise SettingsError(setting, f"nothing is written or sent to {name!r}; there is {there}")
 
 
 def check_answers(given: Iterable[str], history: History) -> None:

@@ -8,20 +8,25 @@ Flanagan and Godefroid (POPL 2005), with the sources of Abdulla and others (POPL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from flowguard.events import EventType
-from flowguard.testing.explorer.record.history import DeliveryRecord, History
+from flowguard.testing.explorer.record.history import CallRecord, DeliveryRecord, History
 from flowguard.testing.explorer.record.touched import Touched, is_reading
 
 
-def touched_at(history: History, delivery: DeliveryRecord) -> Touched:
-    """Return what a delivery has touched. A write that was refused has read what refused it."""
+def touched_by(calls: Iterable[CallRecord]) -> Touched:
+    """Return what calls have touched. A write that was refused has read what refused it."""
     touched = Touched()
-    for number in delivery.calls:
-        made = history.calls[number - 1]
+    for made in calls:
         touched.add(made.places, is_read=not made.applied or is_reading(made.operation, is_read=made.is_read))
+    return touched
+
+
+def touched_at(history: History, delivery: DeliveryRecord) -> Touched:
+    """Return what a delivery has touched."""
+    touched = touched_by(history.calls[number - 1] for number in delivery.calls)
     if delivery.queue is not None and delivery.queue.endswith(".fifo"):  # which keeps its records in their order
         touched.add([("sqs", delivery.queue)], is_read=False)
     return touched

@@ -228,7 +228,8 @@ class History:
     ``shortened`` are the lives of items and rows that a write has made shorter.
     ``weathered`` counts the calls that the weather refused, ``weathered_users`` those of user code.
     ``waited_for_all`` says that a worker which was held up for a number of calls went on because nothing else was left.
-    ``expired`` counts the items and rows that had expired, of which some may have stayed.
+    ``expired`` counts the items and rows that had expired, of which some may have stayed, ``removed`` are those of the
+    user that did not, each with its table.
     ``kept`` names what modules kept from one record to the next, ``recorded`` the last line of user code that recorded
     something for a table or destination with its step.
     """
@@ -262,6 +263,7 @@ class History:
     kept: tuple[str, ...] = ()
     recorded: dict[str, Site] = field(default_factory=dict)
     expired: int = 0
+    removed: list[tuple[str, Any]] = field(default_factory=list)
     forged: dict[int, str] = field(default_factory=dict)
     shortened: list[Shortened] = field(default_factory=list)
     weathered: int = 0

@@ -29,6 +29,7 @@ look a name up, such as ``GetQueueUrl``, are not counted: whether they are made 
           (``f3-1``: it denies access), the run table denies access (``f3-1``: the first of the other tables that the
           call names, ``f3-2`` the second), the object that it stores in S3 is gone afterwards
 ``w3``    before call 3 the weather begins that was given, such as an outage of an hour
+``y1``    Scans answer in another order: DynamoDB keeps none. ``q1``: each page of a Scan without a limit has one item
 ``k1``    nothing that has expired is removed: DynamoDB may take days. Otherwise it is removed at once
 ``2+4/``  before all of these: of the first messages only the second and the fourth come. ``1+1/``: the only message
           comes with its twin, the same content under a new id
@@ -66,6 +67,8 @@ class FaultKind(StrEnum):
     STAYS = "k"
     INSIDER = "i"
     WEATHER = "w"
+    TURNED = "y"
+    PAGED = "q"
 
 
 HOLDS: Final = frozenset({FaultKind.SEEN_EARLY, FaultKind.HELD_UP})
@@ -77,6 +80,7 @@ RAISED: Final = ERRORS | {FaultKind.UNANSWERED, FaultKind.PARTIAL, FaultKind.REF
 FOR_GOOD: Final = frozenset({FaultKind.REFUSED})
 OF_ANSWERS: Final = frozenset({FaultKind.MISSING})
 OF_EXPIRY: Final = frozenset({FaultKind.STAYS})
+OF_SCANS: Final = frozenset({FaultKind.TURNED, FaultKind.PAGED})
 OF_INSIDERS: Final = frozenset({FaultKind.INSIDER})
 OF_WEATHER: Final = frozenset({FaultKind.WEATHER})
 AT_CALLS: Final = (DEATHS | RAISED | {FaultKind.LOST, FaultKind.STALE}) - FOR_GOOD

@@ -13,12 +13,13 @@ from typing import Final
 
 from flowguard.protocol.run import Status
 from flowguard.sim.sends import SENDS
+from flowguard.testing.explorer.checks.either import OneOf
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, ORDER, STATE, UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.noted_calls import ONCE_MORE
 from flowguard.testing.explorer.record.outside_call import named_apart
-from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, RAISED, FaultKind
+from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, OF_SCANS, RAISED, FaultKind
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.after_errors import (
     fix_deleted_first,
@@ -95,6 +96,8 @@ def _of_repeated_call(
     stale = [made for made in history.struck() if made.fault is FaultKind.STALE and _is_users(made)]
     if stale:
         return _of_stale(stale[0])
+    if scans := [made for made in history.struck() if made.fault in OF_SCANS and _is_users(made)]:
+        return _of_scan(scans[0])
     excess = [effect for effect in effects(history) - most if _is_among(effect, differing, problem)]
     if not excess:
         return None
@@ -220,9 +223,20 @@ def _free(problem: Problem, about: str) -> str:
     A copy of an item, a longer list or another number is what a fault does to a bug.
     """
     name = problem.text.rpartition(": ")[2].partition(" ")[0]
+    if isinstance(problem.expected, OneOf) or isinstance(problem.found, OneOf):
+        return ""
     if isinstance(problem.expected, str) and isinstance(problem.found, str) and ": " in problem.text:
         return f'free={{"{about}": ["{name}"]}}: {name} is not compared any more'
     return ""
+
+
+def _of_scan(made: CallRecord) -> Diagnosis:
+    """Return the fix of a Scan whose order, or first page alone, was relied on."""
+    if made.fault is FaultKind.PAGED:
+        text = "answers in pages: go on from LastEvaluatedKey until there is none, as a paginator does"
+    else:
+        text = "answers in no order that may be relied on: sort what it answers, or Query by a sort key"
+    return Diagnosis(made.site, f"this boto3 Scan at {made.site} {text}")
 
 
 def _of_stale(made: CallRecord) -> Diagnosis:

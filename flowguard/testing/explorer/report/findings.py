@@ -87,6 +87,7 @@ class Report:
     destinations and parties of which the ends were compared, ``never_ran`` the stages that no schedule came to.
     ``unanswered`` are the names that nobody answers before the deadline of their wait, ``unawaited`` the answers among
     the messages for which no run waits. ``unplayed`` is where handlers met a driver that is not played.
+    ``either`` are the attributes and fields of which several forms are allowed.
     ``lines`` are those of the handlers that ran, where that was asked for.
     """
 
@@ -117,6 +118,7 @@ class Report:
     unanswered: tuple[str, ...] = ()
     unawaited: tuple[NotRun, ...] = ()
     unplayed: tuple[Unplayed, ...] = ()
+    either: tuple[str, ...] = ()
     lines: RanLines | None = None
     seconds: float = field(compare=False, default=0.0)
 
@@ -198,6 +200,8 @@ class Report:
             lines.append(f"not searched to the end, {_many(self.parts_left, 'part')} of the messages")
         if self.uncounted:
             lines.append(f"not compared, what these leave: {', '.join(self.uncounted)}")
+        if self.either:
+            lines.append(f"allowed in one of several forms: {', '.join(self.either)}")
         if not self.has_all_orders:
             lines.append("not judged, runs that meet: there are more undisturbed orders than were run")
         if self.unjudged:
@@ -255,6 +259,7 @@ class Report:
             "unanswered": list(self.unanswered),
             "unawaited": [{"message": self._name(answer.number), "why": answer.why} for answer in self.unawaited],
             "unplayed": [place._asdict() for place in self.unplayed],
+            "either": list(self.either),
             "lines": None if self.lines is None else self.lines.as_json(),
             "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,

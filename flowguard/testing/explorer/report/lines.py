@@ -19,6 +19,8 @@ _FAULTS: Final = {
     FaultKind.UNANSWERED: "╳ answer lost for good (applied)",
     FaultKind.PARTIAL: "╳ taken in part",
     FaultKind.STALE: "╳ reads an earlier state",
+    FaultKind.TURNED: "╳ answers in another order",
+    FaultKind.PAGED: "╳ answers in pages of one item",
     FaultKind.REFUSED: "╳ refused for good",
 }
 

@@ -17,6 +17,7 @@ from flowguard.events import Event, EventType
 from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
 from flowguard.sim.issued_tokens import NoSuchToken, means_token
 from flowguard.sim.recording import RecordedRecord
+from flowguard.sim.scans import Scans
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.weather.layer import Invoked
 from flowguard.testing import lambda_events
@@ -75,7 +76,7 @@ def run(sandbox: Sandbox, schedule: Schedule) -> History:
     Where something is refused for good, each object is then asked for once more.
     """
     driver = _Driver(sandbox, schedule)
-    with sandbox.fresh(driver.faults):
+    with sandbox.fresh(driver.faults, scans_of(schedule)):
         history = driver.run()
         if history.refusals and history.at_rest and history.hung is None:
             history.after = driver.ask_again()
@@ -84,6 +85,13 @@ def run(sandbox: Sandbox, schedule: Schedule) -> History:
 
 _FOR_MINUTES: Final = 16
 """Receives at the pace of a queue's own visibility: what two things need that are refused one after the other."""
+
+
+def scans_of(schedule: Schedule) -> Scans:
+    """Return how Scans answer in a schedule."""
+    if schedule.has(frozenset({FaultKind.PAGED})):
+        return Scans.IN_PAGES
+    return Scans.BACKWARDS if schedule.has(frozenset({FaultKind.TURNED})) else Scans.FORWARDS
 
 
 class _Driver:
@@ -129,6 +137,7 @@ class _Driver:
             inner=before.inner,
             answers=before.answers,
             refusals=before.refusals,
+            removed=[*before.removed],
         )
         self._schedule, self._expiry.history = Schedule(), self.history
         self.faults.go_on_undisturbed(self.history)
@@ -142,7 +151,7 @@ class _Driver:
                 self._deliver(delivery)
         finally:
             self._held.end()
-        self.history.tables = self._sandbox.items()
+        self.history.tables = self._sandbox.items(self.history.removed)
         self.history.row_keys = self._sandbox.databases.keys()
         self.history.kept = tuple(self._sandbox.memory.seen)
         return self.history

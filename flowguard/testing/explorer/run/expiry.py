@@ -1,4 +1,4 @@
-"""Removal of what has expired in the run table, as early as DynamoDB may, or not at all."""
+"""Expired items and rows are removed as early as DynamoDB may, or never."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from datetime import timedelta
 from typing import Any, Final
 
 from flowguard.aws.items import run_key
+from flowguard.aws.writes import from_item
 from flowguard.names.ids import ObjectId
+from flowguard.sim.final_state import plain
 from flowguard.testing.explorer.record.history import History, Version
 from flowguard.testing.explorer.record.schedule import OF_EXPIRY, Schedule
 from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.run.time_to_live import has_expired
 
 MOST_LATE: Final = 2
 """How often in a schedule something comes as late as it can: a copy is sent one retention after the first, and read one
@@ -32,7 +35,7 @@ def last_moment(sandbox: Sandbox, sent_at: int) -> int:
 
 
 class Expiry:
-    """The removal of what has expired in one schedule: run items, and rows of every kind in their table.
+    """The removal in one schedule of expired run items, rows of every kind beside them, and items of the user.
 
     DynamoDB removes it some time after its ``ttl``, often days. Here that is at once, or never where the schedule says
     so. A ``ttl`` is in seconds, so it is looked for once in each. ``history`` is the one that notes it.
@@ -59,11 +62,25 @@ class Expiry:
             invocation.worker = worker
 
     def _remove_until(self, now: int) -> None:
+        for table, attribute in self._sandbox.ttl.items():
+            for raw in list(self._sandbox.items_of(table)):
+                if has_expired(raw, attribute, now):
+                    self._of_user(table, raw)
         for raw in list(self._sandbox.run_items()):
             if int(raw.get("ttl", {"N": now})["N"]) < now:
                 self.history.expired += 1
                 if not self._stays:
                     self._remove(raw)
+
+    def _of_user(self, table: str, raw: Any) -> None:
+        self.history.expired += 1
+        if self._stays:
+            return
+        key = {name: raw[name] for name in self._sandbox.key_of(table)}
+        self._sandbox.dynamodb.delete_item(TableName=table, Key=key)
+        self.history.removed.append((table, raw))
+        named = ", ".join(f"{name} {plain(part)}" for name, part in from_item(key).items())
+        self._note(None, f"{table}, {named} has expired, and is removed")
 
     def _remove(self, raw: Any) -> None:
         key = {"pk": raw["pk"], "sk": raw["sk"]}

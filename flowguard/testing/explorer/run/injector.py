@@ -18,7 +18,7 @@ from flowguard.testing.explorer.record.history import CallRecord, History, Refus
 from flowguard.testing.explorer.record.noted_calls import is_noted
 from flowguard.testing.explorer.record.outside_call import OUTSIDE
 from flowguard.testing.explorer.record.refusal import refusal_at, refusal_of_user
-from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, Choice, FaultKind, Schedule
+from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, OF_SCANS, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.site import calling_site
 from flowguard.testing.explorer.record.touched import places_of
 from flowguard.testing.explorer.run.bad_day import BadDay
@@ -80,6 +80,8 @@ class FaultInjector:
         self._invocation.point = self
         self._earlier = EarlierStates(sandbox.fast, are_kept=schedule.has(frozenset({FaultKind.STALE})))
         self._lives = Lives(sandbox)
+        turned = next((choice.kind for choice in schedule.choices if choice.kind in OF_SCANS), None)
+        self._turned = turned if sandbox.turning is not None else None
         self._quiet = False
         self.scheduled: list[Posted] = []
 
@@ -206,6 +208,7 @@ class FaultInjector:
             call.operation,
             target,
             site,
+            fault=self._turned if call.operation == "Scan" else None,
             held=held,
             entries=size(call.service, call.operation, call.params),
             key=str(call.params["Key"]) if call.service == "s3" and "Key" in call.params else "",

@@ -38,6 +38,7 @@ from flowguard.sim.functions import ONE_BY_ONE, Batching, Functions
 from flowguard.sim.issued_tokens import MadeTokens
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.reused_clients import SameClients
+from flowguard.sim.scans import Scans, TurnsScans
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.weather.forecast import forecast
 from flowguard.sim.world import START
@@ -65,6 +66,7 @@ from flowguard.testing.explorer.run.process_exit import caught_exits
 from flowguard.testing.explorer.run.quiet_asyncio import quiet_asyncio
 from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
 from flowguard.testing.explorer.run.stubs import GivenStubs, Stubs
+from flowguard.testing.explorer.run.time_to_live import Removed, TimeToLive, checked_ttl, with_removed
 from flowguard.testing.explorer.run.twins import twin_of
 from flowguard.testing.explorer.run.virtual_waits import virtual_waits
 from flowguard.testing.explorer.run.watched_lines import WatchedLines
@@ -91,7 +93,8 @@ class Needs:
     invocation may take, in seconds of CPU, or may do nothing. ``batching`` is how many records the functions of
     flows get at once. ``insider`` says that somebody without a signing key sends forged records to flows that wait;
     where it is None, to those that do not trust their senders. ``weather`` is that of the schedules that have any.
-    ``watches_lines`` says that it is noted which lines of the handlers run.
+    ``watches_lines`` says that it is noted which lines of the handlers run. ``ttl`` are the attributes by which items
+    expire, those of ``TTL`` in the modules where none are given.
     """
 
     network: Collection[str] = ()
@@ -104,6 +107,7 @@ class Needs:
     weather: str = ""
     outside: GivenOutside | None = None
     watches_lines: bool = False
+    ttl: TimeToLive | None = None
 
 
 class Sandbox:
@@ -151,7 +155,8 @@ class Sandbox:
         self.batching = needs.batching
         self._needs = needs
         self.distrusted = {flow.name: flow for flow in flows if _is_met(flow, needs.insider)}
-        modules = modules_of(explored)
+        self.modules = modules = modules_of(explored)
+        self.ttl = checked_ttl(declared_by_name("TTL", modules) if needs.ttl is None else needs.ttl, self.keys)
         anew = [function.module for function in self.plain if function.is_loaded_anew]
         self.memory = Memory(module for module in with_imported(modules) if module not in anew)
         self._buckets = Buckets(declared_by_name("BUCKETS", modules) if needs.buckets is None else needs.buckets)
@@ -163,6 +168,7 @@ class Sandbox:
         self.any_order = any(_says("ANY_ORDER", module) for module in modules)
         self._engine = _made(engine, self)
         self.fast = self._engine if isinstance(self._engine, Snapshots) else None
+        self.turning = self._engine if isinstance(self._engine, TurnsScans) else None
         self.elsewhere = self._engine.elsewhere if isinstance(self._engine, Forgets) else frozenset[str]()
         self.calls_draw = self.fast is None or self._stubs.are_given or bool(self.elsewhere)
         self._exit = ExitStack()
@@ -266,11 +272,13 @@ class Sandbox:
             self.patience, self.invocation.debugger = patience, None
 
     @contextmanager
-    def fresh(self, interceptor: Interceptor) -> Iterator[None]:
+    def fresh(self, interceptor: Interceptor, scans: Scans = Scans.FORWARDS) -> Iterator[None]:
         """Restore the beginning: given items in the tables and the time at its start.
 
-        This interceptor is then around each call.
+        This interceptor is then around each call, and Scans answer as is said where the engine can do that.
         """
+        if self.turning is not None:
+            self.turning.scans = scans
         self._take_back()
         self.memory.begin()
         self.outside.begin()
@@ -288,7 +296,7 @@ class Sandbox:
             self._go_back(self.fast)
             return
         for table in (self.settings.table, *self.provisioner.tables):
-            names = ("pk", "sk") if table == self.settings.table else self._key_of(table)
+            names = ("pk", "sk") if table == self.settings.table else self.key_of(table)
             for item in self._scan(table):
                 self.dynamodb.delete_item(TableName=table, Key={name: item[name] for name in names})
         scheduler = self._engine.client("scheduler")
@@ -306,7 +314,8 @@ class Sandbox:
         if self.provisioner.go_back(self._provided):
             self._snapshot, self._provided = engine.snapshot(), self.provisioner.provided()
 
-    def _key_of(self, table: str) -> tuple[str, ...]:
+    def key_of(self, table: str) -> tuple[str, ...]:
+        """Return the names of a table's key."""
         if table in self.keys:
             return self.keys[table].names
         described = self.dynamodb.describe_table(TableName=table)["Table"]["KeySchema"]
@@ -371,17 +380,26 @@ class Sandbox:
             return item
         return item._replace(outbox=Outbox(item.outbox.request_id, item.outbox.committed_at, item.outbox.sends))
 
-    def items(self) -> Items:
+    def items(self, removed: Removed = []) -> Items:  # noqa: B006 - it is not changed
         """Return the user's tables with each item's attributes and the items themselves in one order.
 
-        The user's buckets and databases are among them, and what was done at parties outside.
+        What was ``removed`` because it has expired counts as if it were there. The user's buckets and databases are
+        among them, and what was done at parties outside.
         """
         tables = {
-            table: tuple(sorted((plain(from_item(raw)) for raw in self._scan(table)), key=_order))
+            table: tuple(sorted((plain(from_item(raw)) for raw in self._with_removed(table, removed)), key=_order))
             for table in sorted(self.provisioner.tables)
         }
         buckets = self._buckets.contents(self._engine.client("s3"), {self.settings.bucket})
         return {**tables, **buckets, **self.outside.items(), **self.databases.items()}
+
+    def _with_removed(self, table: str, removed: Removed) -> list[Any]:
+        items = self._scan(table)
+        return with_removed(items, table, self.key_of(table), removed) if table in self.ttl else items
+
+    def items_of(self, table: str) -> list[Any]:
+        """Return all items of a table of the user in low-level form."""
+        return self._scan(table)
 
     def run_items(self) -> list[Any]:
         """Return all items of flowguard's table in low-level form."""

@@ -5,7 +5,7 @@ There is one for each kind of destination, table and text that a run meets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from flowguard.sim.posted_messages import Posted
@@ -24,18 +24,40 @@ def lasting(history: History) -> Iterator[Choice]:
 
     A call of user code that is refused is a stage or function that fails each time.
     """
+    return (choice for _, choice in _refusals(history))
+
+
+class TriedRefusals:
+    """What was refused for good in parts of a search, and of which stage's call.
+
+    A later part tries it at no such call again: that takes long, and shows what it has shown.
+    """
+
+    def __init__(self) -> None:
+        self._tried: set[tuple[_What, str]] = set()
+
+    def new(self, history: History, names: Sequence[str]) -> list[Choice]:
+        """Return the refusals that no part has tried. ``names`` are those of the calls, with their stages."""
+        met = [(need, names[choice.at - 1], choice) for need, choice in _refusals(history)]
+        new = [choice for need, name, choice in met if (need, name) not in self._tried]
+        self._tried |= {(need, name) for need, name, _ in met}
+        return new
+
+
+def _refusals(history: History) -> Iterator[tuple[_What, Choice]]:
+    """Yield what is needed with the refusal at the first call that needs it."""
     seen: set[_What] = set()
     for made in history.calls:
-        if made.site.is_users:
-            key = (made.service, made.target, "user code")
-            if made.service in DENIABLE and made.target and key not in seen:
-                seen.add(key)
-                yield Choice(made.number, FaultKind.REFUSED)
-            continue
-        for need, more in _met(history, made):
+        for need, more in _of_user(made) if made.site.is_users else _met(history, made):
             if need not in seen:
                 seen.add(need)
-                yield Choice(made.number, FaultKind.REFUSED, more)
+                yield need, Choice(made.number, FaultKind.REFUSED, more)
+
+
+def _of_user(made: CallRecord) -> Iterator[tuple[_What, int]]:
+    """Yield what a call of user code needs."""
+    if made.service in DENIABLE and made.target:
+        yield (made.service, made.target, "user code"), 0
 
 
 def lasting_for_letters(history: History) -> Iterator[Choice]:

@@ -6,7 +6,7 @@ They are every fault at every call and delivery of a history, pairs of faults an
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +47,8 @@ WALKED: Final = tuple(
         FaultKind.STALE,
         FaultKind.MISSING,
         FaultKind.STAYS,
+        FaultKind.TURNED,
+        FaultKind.PAGED,
         FaultKind.INSIDER,
         FaultKind.WEATHER,
     }
@@ -76,19 +78,33 @@ class SearchBudget:
 
 
 def planned(
-    first: History, budget: SearchBudget, pairs: Callable[[int], Sequence[Schedule]] = lambda _: ()
+    first: History,
+    budget: SearchBudget,
+    pairs: Callable[[int], Sequence[Schedule]] = lambda _: (),
+    refusals: Iterable[Choice] | None = None,
 ) -> Iterator[Schedule]:
-    """Yield all schedules in the order in which they are tried. ``pairs`` are asked for after the single faults."""
+    """Yield all schedules in the order in which they are tried. ``pairs`` are asked for after the single faults.
+
+    ``refusals`` are those that never end: each that the history meets, where they are not given.
+    """
     yield Schedule()
     yield from (Schedule((choice,)) for choice in sorted(choices_in(first), key=_is_hold))
+    yield from (Schedule((Choice(1, kind),)) for kind in scans_in(first))
     yield from (Schedule((choice,)) for choice in insiders(first, budget.distrusted))
     if budget.weather:
         yield from (Schedule((Choice(made.number, FaultKind.WEATHER),)) for made in first.calls)
     if len(first.questions) > 1:
         yield Schedule(tuple(Choice(number, FaultKind.MISSING) for number in sorted(first.questions)))
-    yield from (Schedule((choice,)) for choice in lasting(first) if budget.for_good)
+    never_ending = lasting(first) if refusals is None else refusals
+    yield from (Schedule((choice,)) for choice in never_ending if budget.for_good)
     yield from pairs(budget.bound)
     yield from _walks(first, budget)
+
+
+def scans_in(history: History) -> Sequence[FaultKind]:
+    """Return how the Scans of user code may answer otherwise. None where it makes none."""
+    scans = any(made.operation == "Scan" and made.site.is_users and made.applied for made in history.calls)
+    return (FaultKind.TURNED, FaultKind.PAGED) if scans else ()
 
 
 def races(history: History) -> Iterator[Schedule]:

@@ -198,7 +198,7 @@ class RightEnds:
             ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered, overtaken)
             end = self._runs.end(history)
-            if orders is not None and not self._commutes(history):
+            if orders is not None and not self.commutes(history):
                 self.orders -= len(known)
                 known.clear()
                 ahead, orders = deque([schedule]), None  # each order may end otherwise
@@ -215,7 +215,7 @@ class RightEnds:
             tried.has_all = not ahead
             yield known[-1]
 
-    def _commutes(self, history: History) -> bool:
+    def commutes(self, history: History) -> bool:
         """Answer whether all that records have to do with one another is seen. What modules and stubs keep is not."""
         return not (history.kept or self._runs.sandbox.has_batches or self._runs.sandbox.has_stub_functions)
 

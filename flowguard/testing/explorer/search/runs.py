@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
+from flowguard.project.declared import declared_by_name
 from flowguard.sim.functions import ONE_BY_ONE
 from flowguard.testing.explorer.checks.compared import is_compared
+from flowguard.testing.explorer.checks.either import Either, checked_either
 from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
 from flowguard.testing.explorer.checks.unplayed import Unplayed, unplayed
 from flowguard.testing.explorer.record.history import History
@@ -26,6 +28,11 @@ Messages: TypeAlias = tuple[int, ...]
 """The numbers of first messages, from 1. None of them stands for all."""
 
 
+def _with_times(free: Free, ttl: Mapping[str, str]) -> Free:
+    """Return what is not compared: when items expire, too, which depends on when they were written."""
+    return {**free, **{table: (*free.get(table, ()), attribute) for table, attribute in ttl.items()}}
+
+
 class Lacking(Exception):
     """The engine cannot answer calls of these services, which the search needs."""
 
@@ -37,17 +44,26 @@ class Lacking(Exception):
 class Runs:
     """Runs and counts schedules in a sandbox and notes which faults each call met.
 
-    ``free`` and ``same`` are what the ends of runs are compared without and by. Without ``may_lack`` a service that
+    ``free`` and ``same`` are what the ends of runs are compared without and by, ``either`` forms of which each has to
+    have one; those of ``EITHER`` in the flows' modules where none are given. Without ``may_lack`` a service that
     the engine does not have raises :class:`Lacking`. ``all`` are the first messages, ``touched`` is by the messages
     that came what calls have read and written. ``has_kept`` says that a module kept something from one record for the
     next. ``left_out`` are the numbers of first messages that never come.
     """
 
     def __init__(
-        self, sandbox: Sandbox, free: Free | None = None, same: Same | None = None, *, may_lack: bool = True
+        self,
+        sandbox: Sandbox,
+        free: Free | None = None,
+        same: Same | None = None,
+        either: Either | None = None,
+        *,
+        may_lack: bool = True,
     ) -> None:
         self.sandbox = sandbox
-        self.free = free or {}
+        self.free = _with_times(free or {}, sandbox.ttl)
+        forms = declared_by_name("EITHER", sandbox.modules) if either is None else either
+        self.either = checked_either(forms, self.free)
         self.same = same or {}
         self.count = 0
         self.has_kept = False
@@ -81,7 +97,7 @@ class Runs:
 
     def end(self, history: History) -> End:
         """Return the end of a history."""
-        return end_of(history, self.sandbox.keys, self.free, self.same)
+        return end_of(history, self.sandbox.keys, self.free, self.same, self.either)
 
     @property
     def has_all(self) -> bool:

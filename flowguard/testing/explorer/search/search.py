@@ -33,6 +33,7 @@ from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import (
     ALONE_WITH_TWIN,
     OF_ANSWERS,
+    OF_SCANS,
     OF_WEATHER,
     RAISED,
     Choice,
@@ -48,8 +49,9 @@ from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
 from flowguard.testing.explorer.search.kept_state import KeptState
+from flowguard.testing.explorer.search.lasting import TriedRefusals
 from flowguard.testing.explorer.search.next_schedules import SearchBudget, follow_ups, planned, races
-from flowguard.testing.explorer.search.pairs import Pairs, seconds_in
+from flowguard.testing.explorer.search.pairs import Pairs, call_names, seconds_in
 from flowguard.testing.explorer.search.parted import Parted
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
@@ -90,6 +92,7 @@ class Search:
         self.right = RightEnds(runs)
         self.found = Found()
         self._within: list[Search] = []
+        self._refusals = TriedRefusals()
         self._ahead: deque[Messages] = deque()
         self._pairs_left = 0
         self._sandbox = runs.sandbox
@@ -132,6 +135,7 @@ class Search:
         first = self._first = self._without_drivers(self._without_what_is_not_run())
         if self.runs.has_all:
             check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
+            check_free(self.runs.either, first, self._sandbox.keys, _dead_letters(self._sandbox), "either")
             check_same(self.runs.same, first)
             if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
                 check_answers(self._sandbox.parties.given, first)
@@ -364,7 +368,7 @@ class Search:
         ahead, done = self._ahead, set[Messages]()
         ahead.extend(parts)
         while ahead and len(self.found) < budget.most:
-            self._part(ahead[0], shared, len(ahead))
+            self._part(ahead[0], shared, len(ahead), self._refusals if ahead[0] in parts else TriedRefusals())
             done.add(ahead.popleft())
             if not ahead:
                 ahead.extend(messages for messages in self._joined(done) if messages not in done)
@@ -375,7 +379,7 @@ class Search:
             return [self.runs.numbers]
         return joined({messages: self.runs.touched[messages] for messages in done})
 
-    def _part(self, part: Messages, budget: SearchBudget, left: int) -> None:
+    def _part(self, part: Messages, budget: SearchBudget, left: int, refusals: TriedRefusals) -> None:
         """Search with these messages alone. ``left`` parts share the time that is left."""
         search = Search(
             self.runs,
@@ -386,7 +390,7 @@ class Search:
             may_fail=tuple(self._may_fail),
             invariants_only=self._invariants_only,
         )
-        search.found = self.found
+        search.found, search._refusals = self.found, refusals
         if self._seconds is not None:
             search._seconds = max(0.0, self._seconds - (time.perf_counter() - self._began)) / left
         self._within.append(search)
@@ -424,16 +428,17 @@ class Search:
         )
 
     def _search(self, first: History, pairs: Pairs, budget: SearchBudget) -> None:
-        singles = {schedule.id for schedule in planned(first, replace(budget, walks=0))}
+        refusals = self._refusals.new(first, tuple(call_names(first)))
+        singles = {schedule.id for schedule in planned(first, replace(budget, walks=0), refusals=refusals)}
         self._singles_left = len(singles)
         holds = RepeatedHolds()
-        for schedule, at_once in self._schedules_of(first, pairs, budget):
+        for schedule, at_once in self._schedules_of(first, pairs, budget, refusals):
             self._singles_left -= schedule.id in singles
             if (seconds := holds.seconds_after(schedule)) is not None:
                 pairs.add(schedule, seconds)
                 continue
             history = self._try(schedule)
-            holds.note(schedule, history)
+            holds.note(schedule, history, commutes=self.right.commutes(history))
             self._progress(self.runs.count, len(self.found))
             if len(self.found) >= budget.most or history.hung is not None:
                 break
@@ -441,7 +446,7 @@ class Search:
                 self._stopped = self._seconds
                 break
             at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
-            if history.forged or schedule.has(OF_WEATHER):
+            if history.forged or schedule.has(OF_WEATHER | OF_SCANS):
                 continue
             if len(schedule.choices) == 1 or (
                 len(schedule.choices) == 2 and schedule.choices[-1].kind is FaultKind.REDRIVEN
@@ -476,6 +481,7 @@ class Search:
             parts_left=len(self._ahead),
             has_twin=self.has_twin,
             compared=_compared(first),
+            either=tuple(f"{of}.{name}" for of, forms in sorted(self.runs.either.items()) for name in forms.names),
             never_ran=self._never_ran(),
             unanswered=unanswered(first),
             unplayed=self.runs.unplayed,
@@ -488,13 +494,13 @@ class Search:
         return tuple(name for name in stages if name not in met)
 
     def _schedules_of(
-        self, first: History, pairs: Pairs, budget: SearchBudget
+        self, first: History, pairs: Pairs, budget: SearchBudget, refusals: Sequence[Choice]
     ) -> Iterator[tuple[Schedule, list[Schedule]]]:
         """Yield each schedule with a list. What is put into the list is tried next.
 
         ``pairs`` grow while the single faults are tried.
         """
-        for schedule in planned(first, budget, lambda bound: pairs.chosen(bound, self.runs.has_met)):
+        for schedule in planned(first, budget, lambda bound: pairs.chosen(bound, self.runs.has_met), refusals):
             ahead = [schedule]
             while ahead:
                 yield ahead.pop(0), ahead

@@ -31,7 +31,16 @@ from tests.testing.explorer.run.lasting_rows import kind_of
 Patch = pytest.MonkeyPatch
 
 PACKAGE: Final = Path(flowguard.__file__).parent
-ELSEWHERE: Final = ("aws_facts/", "deploy/", "dev/", "probe/", "sim/", "testing/", "aws/forgetting.py")
+ELSEWHERE: Final = (
+    "aws_facts/",
+    "cli/explore.py",
+    "deploy/",
+    "dev/",
+    "probe/",
+    "sim/",
+    "testing/",
+    "aws/forgetting.py",
+)
 """Packages and modules that write no row of a running flow."""
 
 KINDS: Final = {

@@ -29,7 +29,7 @@ from tests.testing.explorer.waiting import Finds, Part
 class EveryOrder(RightEnds):
     """The whole search, which takes each order for one that may end differently."""
 
-    def _commutes(self, history: Any) -> bool:
+    def commutes(self, history: Any) -> bool:
         return False
 
 
