@@ -91,7 +91,8 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         problems += batching_problems(function, _options_of(function, options))
         problems += reserved_problems(function, _options_of(function, options), len(plan.read_by(name)))
     tables = tuple(_chosen(table, flows, options) for table in _tables(functions, flows, options, problems))
-    made_tables = frozenset(table.name for table in tables if not table.existing)
+    by_arn = {table.name for table in tables if names_of(options).table(table.name).startswith("arn:")}
+    made_tables = frozenset(table.name for table in tables if not (table.existing or table.name in by_arn))
     for name, function in named.items():
         problems += stream_problems(function, name, batchings[name], made_tables, options)
     problems += schedule_problems(named.values())

@@ -261,6 +261,15 @@ def test_the_stream_of_a_table_that_is_there_already_needs_its_arn() -> None:
         deployment(tables={"stock": {"existing": True}})
 
 
+def test_a_table_that_is_named_by_its_arn_is_not_made_so_its_streams_arn_has_to_be_said() -> None:
+    there = {"stock": {"name": "arn:aws:dynamodb:eu-west-1:123456789012:table/stock-of-all"}}
+    with pytest.raises(CannotDeploy, match="dynamodb:stock is the stream of a table that is there already"):
+        deployment(tables=there)
+    arn = f"{there['stock']['name']}/stream/2026-01-01T00:00:00.000"
+    needed = deployment(tables=there, streams={**streaming.OPTIONS["streams"], "stock": {"arn": arn}})
+    assert stream(needed, "stock").arn == arn
+
+
 def test_an_arn_is_for_a_stream_of_its_service_that_is_not_made_here() -> None:
     [problem] = problems(clicked={"arn": PRICES})
     assert problem.startswith('[streams."clicked"] arn is that of another service than kinesis:clicked has')
