@@ -200,13 +200,23 @@ class FunctionOptions(Frozen):
         return environment
 
 
+def _no_account(role: str) -> str:
+    """Refuse an account's number, which has the form of a role's name."""
+    if re.fullmatch("[0-9]{12}", role):
+        raise ValueError(f"has {role}, which is an account; name its roles by their ARNs")
+    return role
+
+
+_Party = Annotated[str, Field(pattern=ROLE), AfterValidator(_no_account)]
+
+
 class QueueOptions(Frozen):
     """Options of one queue. An ``existing`` queue is named and not made."""
 
     existing: bool = False
     name: str | None = Field(None, pattern=ANY_QUEUE)
     """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
-    senders: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
+    senders: tuple[_Party, ...] = ()
     """Names or ARNs of further roles that may send to the queue: of flows and services that are deployed elsewhere.
 
     A queue of which any are named is closed to all others. One of answers or dead letters is closed anyway.
@@ -367,7 +377,7 @@ class DeployOptions(Frozen):
     """Seconds after which the age of the oldest message of a queue is an alarm."""
     reply_to: tuple[Annotated[str, Field(pattern=PLACE)], ...] = ()
     """Queues that requests may name as their ``reply_to``, of flows that list none."""
-    operators: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
+    operators: tuple[_Party, ...] = ()
     """The roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""
     exports: str | None = Field(None, pattern=EXPORT)
     """What the names begin with under which the template exports the ARNs of what it makes."""

@@ -156,6 +156,8 @@ def test_its_role_lets_lambda_connect_it() -> None:
         ('[queues.x]\nkms_key = "shop"', "queues.x.kms_key is no ARN of a key"),
         ('[topics.x]\nkms_key = "shop"', "topics.x.kms_key is no ARN of a key"),
         ('bucket_key = "shop"', "bucket_key is no ARN of a key"),
+        ('operators = ["210987654321"]', "operators.0 has 210987654321, which is an account; name its roles by"),
+        ('[queues.x]\nsenders = ["210987654321"]', "queues.x.senders.0 has 210987654321, which is an account"),
         ('account = "1"', "account is no account, which has 12 digits"),
         ('code_signing = "csc-1"', "code_signing is no ARN of a code signing configuration"),
         ('role_path = "shop"', "role_path is no path of a role, such as /shop/"),
