@@ -154,6 +154,7 @@ class Sandbox:
         self.made_tokens = MadeTokens()
         self.batching = needs.batching
         self._needs = needs
+        self._offload_above = offload_above
         self.distrusted = {flow.name: flow for flow in flows if _is_met(flow, needs.insider)}
         self.modules = modules = modules_of(explored)
         self.ttl = checked_ttl(declared_by_name("TTL", modules) if needs.ttl is None else needs.ttl, self.keys)
@@ -194,6 +195,17 @@ class Sandbox:
     def has_stub_functions(self) -> bool:
         """Answer whether others answer by functions, which may keep something from one call for the next."""
         return self._stubs.have_functions or self.outside.has_functions
+
+    def about(self) -> dict[str, Any]:
+        """Return what was given that decides the runs, beside the code."""
+        messages = [*self.coming, *([] if self.twin is None else [self.twin])]
+        return {
+            "explored": [self.names, list(self.plain)],
+            "messages": [(coming.recorded.raw, coming.after, coming.function) for coming in messages],
+            "tables": [self.keys, self._given, self.ttl],
+            "settings": [self.seed, self._offload_above, type(self._engine).__name__],
+            "needs": vars(self._needs),
+        }
 
     def now(self) -> int:
         return self.time.now()

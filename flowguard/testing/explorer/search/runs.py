@@ -19,6 +19,7 @@ from flowguard.testing.explorer.record.view import Same
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.inbox import Coming
 from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search.known_runs import KnownRuns, RunKey
 from flowguard.testing.explorer.search.pairs import call_names
 
 LATER: Final = 90_061_001
@@ -29,7 +30,7 @@ Messages: TypeAlias = tuple[int, ...]
 
 
 def _with_times(free: Free, ttl: Mapping[str, str]) -> Free:
-    """Return what is not compared: when items expire, too, which depends on when they were written."""
+    """Add the attributes by which items expire: each depends on the time of its write."""
     return {**free, **{table: (*free.get(table, ()), attribute) for table, attribute in ttl.items()}}
 
 
@@ -45,10 +46,10 @@ class Runs:
     """Runs and counts schedules in a sandbox and notes which faults each call met.
 
     ``free`` and ``same`` are what the ends of runs are compared without and by, ``either`` forms of which each has to
-    have one; those of ``EITHER`` in the flows' modules where none are given. Without ``may_lack`` a service that
-    the engine does not have raises :class:`Lacking`. ``all`` are the first messages, ``touched`` is by the messages
-    that came what calls have read and written. ``has_kept`` says that a module kept something from one record for the
-    next. ``left_out`` are the numbers of first messages that never come.
+    have one; those of ``EITHER`` in the flows' modules where none are given. Without ``may_lack`` a service that the
+    engine does not have raises :class:`Lacking`. ``known`` are the runs of an earlier search. ``all`` are the first
+    messages, ``touched`` is by the messages that came what calls have read and written. ``has_kept`` says that a module
+    kept something from one record for the next. ``left_out`` are the numbers of first messages that never come.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Runs:
         either: Either | None = None,
         *,
         may_lack: bool = True,
+        known: KnownRuns | None = None,
     ) -> None:
         self.sandbox = sandbox
         self.free = _with_times(free or {}, sandbox.ttl)
@@ -66,6 +68,7 @@ class Runs:
         self.either = checked_either(forms, self.free)
         self.same = same or {}
         self.count = 0
+        self._known = known
         self.has_kept = False
         self.touched: dict[Messages, Touched] = {}
         self.all: Sequence[Coming] = sandbox.coming
@@ -133,12 +136,35 @@ class Runs:
     def run(self, schedule: Schedule) -> History:
         """Run a schedule. Raises :class:`Lacking`."""
         self.count += 1
-        history = run(self.sandbox, schedule.of(self._only))
+        history = self._known_or_run(schedule.of(self._only))
         lacking = frozenset(lack.service for lack in history.lacks if lack.service)
         if lacking and not self._may_lack:
             raise Lacking(lacking)
         self._cover(history)
         return history
+
+    def _known_or_run(self, schedule: Schedule) -> History:
+        """Take a history from the file of runs, or run its schedule.
+
+        The first one is always run: it makes the tables.
+        """
+        if self._known is None:
+            return run(self.sandbox, schedule)
+        key = self._key(schedule)
+        known = self._known.find(key)
+        if known is not None and self.count > 1:
+            return known
+        history = run(self.sandbox, schedule)
+        if known is None:
+            self._known.note(key, history)
+        return history
+
+    def _key(self, schedule: Schedule) -> RunKey:
+        """Return the key of a run in the file."""
+        sandbox = self.sandbox
+        names = (coming.recorded.envelope.message_id for coming in sandbox.coming)
+        about = (sandbox.start, sandbox.batching.size, sandbox.memory.is_lost, sorted(sandbox.elsewhere))
+        return schedule.id, *map(str, about), *names
 
     def run_later(self) -> History:
         """Run the undisturbed schedule at another time. What differs then depends on the time, and not on an order."""
