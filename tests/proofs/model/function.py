@@ -62,7 +62,6 @@ from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.external_answer import ExternalAnswer
-from flowguard.worker.place_store import PlaceStore
 from flowguard.worker.ports import (
     Batches,
     CallerLists,
@@ -280,10 +279,6 @@ class _Outside:
     @property
     def cancellations(self) -> Cancellations:
         return self
-
-    @property
-    def places(self) -> PlaceStore:
-        raise AssertionError("no stage here has a limit")
 
     @property
     def callers(self) -> CallerLists:
