@@ -1,4 +1,4 @@
-"""The parties that the policies of a queue may let in, each with what its requests say."""
+"""Roles, organisations and services that a queue's policies may let in, with the condition keys of their requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from flowguard.deploy.planned.statements import Context, compared_with, named_principals, names_role, names_service
 
 NOBODY: Final = "of-nobody"
-"""An account, organisation, topic, bucket or rule that no policy names: it stands for any other."""
+"""Stands for any account, organisation, topic, bucket or rule that no policy names."""
 
 OF_ROLE: Final[Context] = {
     "aws:PrincipalIsAWSService": "false",

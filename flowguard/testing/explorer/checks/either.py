@@ -57,7 +57,7 @@ def or_nothing(values: Iterable[Any]) -> bool:
 
 
 def checked_either(either: Either, free: Mapping[str, Sequence[str]]) -> dict[str, Forms]:
-    """Return the forms by what they are of. Raises :class:`SettingsError`."""
+    """Return the forms by table or destination. Raises :class:`SettingsError` where one is malformed."""
     given: object = either
     if not isinstance(given, Mapping):
         raise SettingsError("either", f"{shown(given)} names no tables; {_LIKE}")

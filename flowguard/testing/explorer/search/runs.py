@@ -29,7 +29,7 @@ Messages: TypeAlias = tuple[int, ...]
 
 
 def _with_times(free: Free, ttl: Mapping[str, str]) -> Free:
-    """Return what is not compared: when items expire, too, which depends on when they were written."""
+    """Add the TTL attributes to what no end is compared by: they depend on when an item was written."""
     return {**free, **{table: (*free.get(table, ()), attribute) for table, attribute in ttl.items()}}
 
 
