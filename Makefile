@@ -62,7 +62,7 @@ bench: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) $(RIVALS) ## print the costs of a 
 bench-check: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) $(RIVALS) ## fail where a figure misses its mark by more than its noise
 	@$(TIMED) $(BIN)/python -m tests.proofs.bench --check
 
-races: $(VENV) $(DYNAMODB_LOCAL) ## let processes contest 10,000 claims, 1,000 waits, 8,000 updates, 4,000 callers and 4,000 calls under @once, and reconcile (RACES="--claims 2000 --seed 7")
+races: $(VENV) $(DYNAMODB_LOCAL) ## let processes contest 10,000 claims, 1,000 waits, 8,000 updates, 4,000 callers, 4,000 calls under @once and 320 places of limits, and reconcile (RACES="--claims 2000 --seed 7")
 	@$(BIN)/python -m tests.proofs.races $(RACES)
 
 soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages of three flows, and reconcile (SOAK="--messages 20000 --seed 7")

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from flowguard.handler import dlq_handler as dlq_handler
     from flowguard.handler import lambda_handler as lambda_handler
     from flowguard.key_table import KeyTable as KeyTable
+    from flowguard.limit import PerKey as PerKey
     from flowguard.once_function import once as once
     from flowguard.outcome import AwaitedToken as AwaitedToken
     from flowguard.outcome import Done as Done
@@ -90,6 +91,7 @@ _HOME = {
     "Failure": "failed",
     "GroupEnd": "group",
     "Callback": "callback",
+    "PerKey": "limit",
     "RetryPolicy": "retry",
     "Exponential": "retry",
     "Linear": "retry",

@@ -452,6 +452,18 @@ class RunTooBusy(FlowguardError):
         return f"the run of {self.flow} was not cancelled: it moved on {self.tries} times meanwhile; try again"
 
 
+class PlacesBusy(FlowguardError):
+    """Others have changed the places of a limit's key before each write. Nothing was changed."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(place, why)
+        self.place = place
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"the places of {self.place} were not changed: {self.why}; it is tried again"
+
+
 class NotForgotten(FlowguardError):
     """What a run had left was not removed, since the run goes on or has ended just now. Nothing was changed.
 

@@ -52,6 +52,9 @@ IGNORE: Final = OnConflict.IGNORE
 ATTACH: Final = OnConflict.ATTACH
 
 
+SHORTEST_BESIDE_LIMIT: Final = timedelta(minutes=5)
+"""The shortest ``abandoned_after`` of a flow with a limit: a run that waits for a place looks three times in it."""
+
 LONGEST_OBJECT_ID: Final = LONGEST_NAME
 
 
@@ -537,6 +540,7 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
         *_state_problems(stages),
         *_delay_problems(flow, stages),
         *_lease_problems(flow, stages),
+        *_limit_problems(flow, stages),
         *_object_problems(flow, stages[0]),
         *_tenant_problems(flow.tenant, stages[0]),
         *rule_problems(flow.request_id, stages[0].name, stages[0].payload),
@@ -643,6 +647,35 @@ def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
         f"{LONGEST_SQS_DELAY}; lower its max_delay, or say long_delays=True (EventBridge Scheduler)"
         for stage in stages
         if stage.retry.longest_delay > LONGEST_SQS_DELAY
+    ]
+
+
+def _limit_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
+    """Say what is wrong with a flow of which stages have limits."""
+    limited = [stage for stage in stages if stage.limits]
+    if not limited:
+        return []
+    return [*_patience_problems(flow, limited[0]), *_fifo_problems(flow, limited)]
+
+
+def _patience_problems(flow: AnyFlow, stage: AnyStage) -> list[str]:
+    """Refuse a flow whose run another may take for abandoned while it waits for a place, between two looks."""
+    after = flow.abandoned_after
+    if flow.on_conflict is OnConflict.SUPERSEDE or span_problem(after) or after >= SHORTEST_BESIDE_LIMIT:
+        return []
+    return [
+        f"stage {stage.name!r} has a limit, and after {after} a run that waits for a place would be taken for "
+        f"abandoned; raise abandoned_after to {SHORTEST_BESIDE_LIMIT} or more"
+    ]
+
+
+def _fifo_problems(flow: AnyFlow, limited: list[AnyStage]) -> list[str]:
+    """Name the stages with limits whose messages a FIFO queue brings. It delays none."""
+    return [
+        f"stage {stage.name!r} has a limit, and its inbox {inbox} is FIFO, where nobody can wait for a place while "
+        f"others pass; give it a standard queue"
+        for stage in limited
+        if isinstance(inbox := flow.inbox_of(stage), Queue | Topic) and inbox.fifo
     ]
 
 

@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any, ClassVar, Final, Generic, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
@@ -20,11 +20,17 @@ from flowguard.retry import RetryPolicy, policy_problems
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.step import NoState, StateT, Step
 
+if TYPE_CHECKING:
+    from flowguard.limit import PerKey
+
 PayloadT = TypeVar("PayloadT", bound=Payload)
 
 
 AUTO: Final = "auto"
 """The lease of a stage that leaves it to its code."""
+
+MOST_LIMITS: Final = 3
+"""Of one stage: each is a write before its handler and one after it."""
 
 MOST_AT_ONCE: Final = 10
 """Handlers at once: botocore keeps so many connections for each client."""
@@ -43,6 +49,8 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     other workers from the same work. Without it a hop saves the claim's write, and two workers may do its work at once.
     ``lease="auto"`` leaves it out where the handler's code proves that it only does what its step records.
     ``parallel`` lets so many records of an event be handled at once, in threads, where they share their calls.
+    ``limit`` lets so many hops be at work at once for one key, all functions taken together: a :class:`PerKey`, or a
+    tuple of several.
 
     What several stages share can be in a base class of yours: one without a name, which leaves a type open or says
     ``abstract=True``. All but the name is inherited from it. ``abstract`` itself is not.
@@ -59,8 +67,9 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     lease_given: ClassVar[bool] = False
     """Whether the stage, or a base class of it, says what its lease is."""
     parallel: ClassVar[int] = 1
+    limits: ClassVar[tuple[PerKey, ...]] = ()
 
-    def __init_subclass__(
+    def __init_subclass__(  # noqa: PLR0913 - the options of a class, each with a default
         cls,
         *,
         name: str | None = None,
@@ -70,6 +79,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         timeout: timedelta | None = None,
         lease: bool | Literal["auto"] | None = None,
         parallel: int | None = None,
+        limit: PerKey | tuple[PerKey, ...] | None = None,
         abstract: bool = False,
     ) -> None:
         super().__init_subclass__()
@@ -80,6 +90,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         cls.timeout = cls.timeout if timeout is None else timeout
         cls.lease, cls.lease_given = (cls.lease, cls.lease_given) if lease is None else (lease, True)
         cls.parallel = cls.parallel if parallel is None else parallel
+        cls.limits = cls.limits if limit is None else limit if isinstance(limit, tuple) else (limit,)
         payload, state = _type_arguments(cls)
         if name is None and (abstract or isinstance(payload, TypeVar) or isinstance(state, TypeVar)):
             return  # a base class for stages
@@ -92,6 +103,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             *_timeout_problems(cls.timeout),
             *_lease_problems(cls),
             *_parallel_problems(cls),
+            *_limit_problems(cls, payload),
         ]
         if abstract:
             problems.append("it says abstract=True and has a name; a base class has none, a stage is not abstract")
@@ -346,3 +358,17 @@ def _parallel_problems(stage: AnyStage) -> list[str]:
     if parallel > 1 and inspect.iscoroutinefunction(inspect.unwrap(stage.handle)):
         return ["its handle is async, and an invocation has one event loop; leave parallel out, or write def handle"]
     return []
+
+
+def _limit_problems(stage: AnyStage, payload: Any) -> list[str]:
+    limits: Any = stage.limits
+    if not all(callable(getattr(limit, "place_of", None)) for limit in limits):
+        return [f"limit is {shown(limits)}; write PerKey('customer', at_once=3), or a tuple of several"]
+    if limits and stage.parallel != 1:
+        return ["limit: its records are handled one after the other; leave parallel out"]
+    if len(limits) > MOST_LIMITS:
+        return [f"limit has {len(limits)} of at most {MOST_LIMITS}"]
+    problems = [f"limit: {problem}" for limit in limits for problem in limit.problems(stage.lease, payload)]
+    names = [limit.title for limit in limits]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return [*problems, *(f"limit: two are named {name!r}; give one of them another name" for name in twice)]

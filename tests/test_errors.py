@@ -34,6 +34,7 @@ from flowguard.errors import (
     NotProcessed,
     OtherRelease,
     PayloadInvalid,
+    PlacesBusy,
     Reject,
     ResultRefused,
     ResultUnsaved,
@@ -62,6 +63,10 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     (Retry("gateway down", after=timedelta(seconds=5)), "gateway down"),
     (Reject("empty cart"), "empty cart"),
     (Cancelled("ordered by mistake"), "ordered by mistake"),
+    (
+        PlacesBusy("customer#d1", "others have written them 50 times meanwhile"),
+        "the places of customer#d1 were not changed: others have written them 50 times meanwhile; it is tried again",
+    ),
     (RunTooBusy("orders", 8), "the run of orders was not cancelled: it moved on 8 times meanwhile; try again"),
     (NotForgotten("orders", "it goes on"), "the run of orders was not forgotten: it goes on"),
     (

@@ -148,6 +148,7 @@ class CommitCalls:
         """
         texts = self._texts.pack(claim, commit)
         update = _ending(claim.item, commit)
+        _add_look(update, claim)
         _add_failed(update, claim.item, commit)
         _add_callers(update, claim, commit)
         _add_wait(update, claim.item, commit, texts)
@@ -195,6 +196,15 @@ def _ending(item: RunItem, commit: Commit) -> _Update:
             ":yes": _YES,
         },
     )
+
+
+def _add_look(update: _Update, claim: Claim) -> None:
+    """Note by which look the hop came, where it stood in the line of a limit. The note of another hop goes."""
+    turn = claim.message.turn
+    if turn is not None:
+        update.set("by_look", ":by_look", number(turn.look))
+    elif claim.item.by_look is not None:
+        update.removed.append("by_look")
 
 
 def _add_failed(update: _Update, item: RunItem, commit: Commit) -> None:

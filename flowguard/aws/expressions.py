@@ -193,6 +193,21 @@ RESET: Final = (
 
 # an order to reset is carried out once, whatever was reset since
 IS_NEW: Final = "attribute_not_exists(pk)"
+
+PLACES_UNCHANGED: Final = "nonce = :nonce"
+"""Nobody has written the item of a limit's key since it was read."""
+
+PLACE_IS_FREE: Final = (
+    "attribute_exists(held) AND size(held) < :at_once AND size(line) = :nobody AND attribute_not_exists(held.#hop) "
+    "AND #ttl <= :ttl"
+)
+TAKE_PLACE: Final = "SET held.#hop = :holder, nonce = :nonce, #ttl = :ttl"
+"""Nobody stands in line, and the hop has no place yet. Others may take and free places meanwhile."""
+
+PLACE_IS_MINE: Final = "held.#hop = :holder AND size(line) = :nobody"
+FREE_PLACE: Final = "SET nonce = :nonce REMOVE held.#hop"
+"""Nobody stands in line, who would have to be called."""
+
 NOTE_ORDER: Final = "SET #ttl = :ttl"
 
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"

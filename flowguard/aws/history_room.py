@@ -44,6 +44,17 @@ _MAP: Final = 3
 _FIRST_TEXT: Final = len("first_text") + 32 + len("text_epoch") + 3
 _KILLS: Final = len("kills") + 3
 
+_WRITTEN: Final = (
+    ("wait", ":wait"),
+    ("waiting", ":names"),
+    ("failed", ":failed"),
+    ("late", ":late"),
+    ("by_look", ":by_look"),
+)
+"""What a commit may write beside the long texts, by its name in the update."""
+
+_LOOK: Final = len("by_look") + 8
+
 _MORE: Final = 96
 """Bytes of the names of what not every run item has, or of a count with many digits."""
 
@@ -112,7 +123,7 @@ def _stages_size(stages: Mapping[str, str]) -> int:
 
 def _new(written: Mapping[str, Any]) -> Iterator[int]:
     """Yield the bytes of what a commit writes beside the long texts."""
-    for attribute, value in (("wait", ":wait"), ("waiting", ":names"), ("failed", ":failed"), ("late", ":late")):
+    for attribute, value in _WRITTEN:
         if value in written:
             yield len(attribute) + _value_size(written[value])
 
@@ -128,6 +139,8 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
         yield len("late") + _value_size(record_item(item.late))
     if item.cancellation is not None:
         yield len("cancelled") + _value_size(record_item(item.cancellation))
+    if item.by_look is not None and commit is None:
+        yield _LOOK
     if item.first_text is not None and commit is None:
         yield _FIRST_TEXT
     if item.kills and commit is not None:

@@ -5,6 +5,7 @@
     pk run#<flow>#<object>         sk run         the run item
                                    sk caller#…    who waits for the end of its run, or waited
                                    sk history#…   what has happened
+                                   sk turn#…      the message of a hop that waits for a place of a limit
                                    sk forget#…    texts in S3 that a removal was about to remove when it was cut off
     pk group#<flow>#<key>#<shard>                 the requests of its groups
     pk wait#<flow>#<id>            sk early       an answer that came before its wait
@@ -43,6 +44,7 @@ _OTHERS: Final = frozenset({"answers", "groups"})
 
 _CALLER: Final = "caller#"
 _HISTORY: Final = "history#"
+_TURN: Final = "turn#"
 _EARLY: Final = "early"
 _TIME: Final = "requested_at"
 
@@ -59,16 +61,17 @@ class Early(NamedTuple):
 class Traces(NamedTuple):
     """What an object has left.
 
-    ``callers``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects have too: their
-    texts look alike, and are not among ``texts``. So may those be of ``unknown`` requests of a child. ``waiting``
-    are requests that have left more than those, ``young`` counts texts that were written too late to be among them.
-    ``followed`` says that what its runs have asked for was looked for. ``journal`` is what a removal that was cut off
-    has left to do, in the rows with the keys ``journal_rows``.
+    ``callers``, ``calls``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects
+    have too: their texts look alike, and are not among ``texts``. So may those be of ``unknown`` requests of a
+    child. ``waiting`` are requests that have left more than those, ``young`` counts texts that were written too
+    late to be among them. ``followed`` says that what its runs have asked for was looked for. ``journal`` is what a
+    removal that was cut off has left to do, in the rows with the keys ``journal_rows``.
     """
 
     item: Item | None
     scanned: Scanned
     callers: tuple[Item, ...] = ()
+    calls: tuple[Item, ...] = ()
     history: tuple[Item, ...] = ()
     groups: tuple[Item, ...] = ()
     early: tuple[Early, ...] = ()
@@ -127,6 +130,7 @@ class TraceReader(NamedTuple):
             item=rows.item,
             scanned=here,
             callers=_keys(rows.of_kind(_CALLER)),
+            calls=_keys(rows.of_kind(_TURN)),
             history=_keys([row for row in rows.of_kind(_HISTORY) if waiting.isdisjoint(_requests([row]))]),
             groups=_keys(groups),
             early=tuple(self._early(named)),

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from flowguard.aws.caller_lists import DynamoDBCallers
     from flowguard.aws.cancellations import DynamoDBCancellations
     from flowguard.aws.memos import DynamoDBMemos
+    from flowguard.aws.place_items import DynamoDBPlaces
     from flowguard.aws.waits import DynamoDBWaits
 
 
@@ -306,6 +307,13 @@ class DynamoDBStore:
         from flowguard.aws.memos import DynamoDBMemos  # a function that remembers nothing starts quicker
 
         return DynamoDBMemos(self._client, self._table, self._packing, self._commit_texts.key, self._pause, self._names)
+
+    @property
+    def places(self) -> DynamoDBPlaces:
+        """Return what keeps the places of limits, in the same table."""
+        from flowguard.aws.place_items import DynamoDBPlaces  # most stages have no limit
+
+        return DynamoDBPlaces(self._client, self._table, self._packing, self._pause)
 
     # -- for tools and tests, never called while a message is handled
 

@@ -46,7 +46,7 @@ DYNAMODB_FACTS: Final = (
         "that meet one comes after the other.",
         source=_UPDATE,
         relied_on_by=("aws/expressions.py:CLAIM_FIRST_HOP", "protocol/claims.py:decide"),
-        words=("UpdateItem", "PutItem", "ConditionExpression", "UpdateExpression"),
+        words=("UpdateItem", "PutItem", "DeleteItem", "ConditionExpression", "UpdateExpression"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
         seen=SUITE,
     ),

@@ -252,6 +252,8 @@ def _run_table_actions(uses: Uses, flow: AnyFlow, stage: AnyStage, function: Fou
         yield "dynamodb:Query"
     if uses.early or uses.reads_its_run or not keeps_lease(flow, stage):
         yield "dynamodb:GetItem"
+    if stage.limits:
+        yield from ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem")
     if function.together and not keeps_lease(flow, stage):
         yield "dynamodb:BatchGetItem"
 

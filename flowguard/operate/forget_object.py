@@ -173,7 +173,7 @@ class Forgetter(NamedTuple):
         noted = self.forgetting.note_texts(flow.name, object_id, list(dict.fromkeys([*texts, *of_answers])), until)
         self._empty(flow, run, traces, until)
         groups = () if run is None else traces.groups  # without a run they may be of one that begins just now
-        self.forgetting.remove_rows([*traces.callers, *groups])
+        self.forgetting.remove_rows([*traces.callers, *traces.calls, *groups])
         emptied = [early for early in traces.early if self.forgetting.empty_early(early)]
         texts += [text for early in emptied for text in early.texts]
         left = self.forgetting.remove_texts(list(dict.fromkeys(texts)))
@@ -278,6 +278,7 @@ def _counts(traces: Traces, run: _Run | None, letters: _Letters) -> dict[str, in
     counts = {
         "run item": 0 if run is None or run.is_forgotten else 1,
         "rows of callers": len(traces.callers),
+        "messages of hops in line": len(traces.calls),
         "rows of the history": len(traces.history),
         "rows of groups": 0 if run is None else len(traces.groups),
         "early answers": len(traces.early),

@@ -67,7 +67,8 @@ def refusal(item: RunItem, now: int, flow: AnyFlow | None = None) -> str | None:
     if is_forgotten(item):
         return NOW
     if item.back_off is not None and item.back_off.until > now and not item.done:
-        return f"it goes on by itself: attempt {failed_attempt(item) + 1} comes at {moment(item.back_off.until, now)}"
+        attempt = failed_attempt(item) + 1 if item.back_off.look is None else item.retry + 1
+        return f"it goes on by itself: attempt {attempt} comes at {moment(item.back_off.until, now)}"
     if may_be_parked(item, now):
         return None
     if item.own_failure is not None and item.status is not Status.FAILED:

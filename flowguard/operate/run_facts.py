@@ -149,6 +149,9 @@ def _at_work(item: RunItem, now: int) -> str:
 
 
 def _resting(item: RunItem, back_off: BackOff, now: int) -> str:
+    if back_off.look is not None:
+        looks = f"looks again at {moment(back_off.until, now)}" if back_off.until >= now else "looks again any moment"
+        return f"it waits {back_off.error.text}: it is called, or {looks}"
     before = failed_attempt(item)
     failed = f"attempt {before} has failed ({back_off.error.type}), which is tried again"
     if back_off.until >= now:
@@ -205,7 +208,7 @@ def _wait(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any] |
 
 def _back_off(item: RunItem) -> dict[str, Any] | None:
     """Return why the last attempt failed, and when the next one comes."""
-    if (back_off := item.back_off) is None:
+    if (back_off := item.back_off) is None or back_off.look is not None:
         return None
     error = f"{back_off.error.type}: {back_off.error.text}"
     return {"error": error, "at": iso(back_off.error.at), "next_attempt_at": iso(back_off.until)}

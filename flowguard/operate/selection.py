@@ -69,7 +69,7 @@ def _errors(seen: SeenRun, runs: RunReader) -> Iterator[str]:
     if item.status is Status.FAILED and (end := stored_text(seen, runs, "error")) is not None:
         yield end
     notes = [
-        *([] if item.back_off is None else [item.back_off.error]),
+        *([] if item.back_off is None or item.back_off.look is not None else [item.back_off.error]),
         *([] if item.own_failure is None else [item.own_failure.error]),
     ]
     for note in notes:

@@ -14,7 +14,18 @@ from flowguard.names.ids import Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key, listed_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.fields import REMOVED_BY_CLAIM, claiming
-from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, RunItem, Status
+from flowguard.protocol.run import (
+    ENDED,
+    BackOff,
+    Claim,
+    ClaimRequest,
+    Commit,
+    Committed,
+    Fenced,
+    FencedBy,
+    RunItem,
+    Status,
+)
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 
@@ -198,14 +209,58 @@ def kills_before(item: RunItem | None, message: Message, owner: Owner | None = N
 
     ``owner`` is the claim's: it may find itself, where its answer was lost. The item counts those that were seen by an
     earlier claim. The last is the one whose lease is over: one that lives gives its claim back, which takes it off, or
-    notes why its attempt has failed. One that a reset has fenced was not killed: nobody owns its hop then.
+    notes why its attempt has failed. One that a reset has fenced was not killed: nobody owns its hop then. Nor was one
+    that found no place for the hop, sent the look that comes now, and could not release the claim any more.
     """
-    if item is None or item.done or item.owner == owner or item.back_off is not None:
+    if item is None or item.done or item.owner == owner or has_failed(item):
         return 0
     here = item.request_id, item.hop, item.redrive, item.retry
     if here != (message.request_id, message.hop, message.redrive, message.retry):
         return 0
-    return item.kills if item.owner == item.reset_by else item.kills + 1
+    was_in_line = message.turn is not None and message.turn.look == item.epoch and item.back_off is None
+    return item.kills if was_in_line or item.owner == item.reset_by else item.kills + 1
+
+
+def stood_in_line(claim: Claim) -> bool:
+    """Answer whether an earlier claim of this very hop has noted that it waits for a place. It has flushed the item."""
+    before, item = claim.before, claim.item
+    if before is None or before.back_off is None or before.back_off.has_failed:
+        return False
+    mine = (item.request_id, item.requested_at, item.hop, item.redrive)
+    return (before.request_id, before.requested_at, before.hop, before.redrive) == mine
+
+
+def found_note(claim: Claim) -> BackOff | None:
+    """Return the note on this very attempt that the claim has found and removed."""
+    before, item = claim.before, claim.item
+    if before is None:
+        return None
+    mine, theirs = ((of.request_id, of.requested_at, of.hop, of.redrive, of.retry) for of in (item, before))
+    return before.back_off if mine == theirs else None
+
+
+def is_left_over(claim: Claim) -> bool:
+    """Answer whether a look or a call was claimed whose attempt has failed: the message of the next one has gone.
+
+    A direct call that fails counts its attempt, as the kills say. Nobody may repeat it, so a look goes on from there.
+    """
+    if claim.message.turn is None or claim.before is None or claim.before.kills < 0:
+        return False
+    note = found_note(claim)
+    return note is not None and note.has_failed
+
+
+def sends_by_another(item: RunItem, message: Message) -> bool:
+    """Answer whether a look or a call finds a hop that came to its commit by another one.
+
+    That one comes again until all is sent, so this one sends nothing.
+    """
+    return message.turn is not None and item.by_look is not None and item.by_look != message.turn.look
+
+
+def has_failed(item: RunItem) -> bool:
+    """Answer whether the item notes that its last attempt has failed. One that waits for a place has not."""
+    return item.back_off is not None and item.back_off.has_failed
 
 
 def attempt_key(item: RunItem, retry: int) -> str:

@@ -106,7 +106,7 @@ PARTS: Final[Mapping[type, Mapping[str, Kind | type]]] = {
     ErrorNote: {"type": Kind.TEXT, "text": Kind.TEXT, "at": Kind.TIME},
     Callers: {"term": Kind.TEXT, "held": Kind.TEXTS, "rows": Kind.MARK},
     Late: {"hop": Kind.COUNT, "names": Kind.NAMES, "group": Kind.TEXT},
-    BackOff: {"error": ErrorNote, "until": Kind.TIME},
+    BackOff: {"error": ErrorNote, "until": Kind.TIME, "look": Kind.COUNT},
     Burst: {"since": Kind.TIME, "until": Kind.TIME, "requested_at": Kind.TIME},
     Cancellation: {"request_id": Kind.TEXT, "at": Kind.TIME, "why": Kind.TEXT},
     FailedHop: {
@@ -254,6 +254,13 @@ FIELDS: Final = (
         Kind.TEXT,
         "The attempt after a failed direct call, which nobody may repeat: digest of the request, hop, redrive, retry",
         frozenset({RELEASE}),
+        _COMMIT,
+    ),
+    Field(
+        "by_look",
+        Kind.COUNT,
+        "By which look for a place the hop was committed, or by a call (0): other looks have nothing to send",
+        _COMMIT,
         _COMMIT,
     ),
     Field("kills", Kind.COUNT, "How many workers of the attempt were killed", frozenset({RELEASE, KILLS}), CLAIMS),

@@ -57,10 +57,20 @@ class Cancellation(NamedTuple):
 
 
 class BackOff(NamedTuple):
-    """A hop whose last attempt has failed, and that is tried again at ``until`` (ms). Nothing decides by it."""
+    """Why a hop rests that is tried again at ``until`` (ms).
+
+    Its last attempt has failed, or it waits for a place. The latter has the number of the ``look`` that comes then.
+    Nothing else decides by it.
+    """
 
     error: ErrorNote
     until: int
+    look: int | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Answer whether the attempt has failed. Who waits for a place has not begun."""
+        return self.look is None
 
 
 class Burst(NamedTuple):
@@ -152,6 +162,8 @@ class RunItem(NamedTuple):
     """How many workers of this attempt were killed before the last one. One less where that gave its claim back."""
     called_attempt: str = ""
     """The :func:`claims.attempt_key` of the attempt that follows a failed direct call. Nobody may repeat that call."""
+    by_look: int | None = None
+    """By which look the hop was committed, or by a call (0). None where its message had no turn in a line."""
     first_text: str | None = None
     """What tells the text that has claimed the first hop from others, until that hop is committed.
 

@@ -33,6 +33,7 @@ OUTCOMES = {
     EventType.RETRIED: "retried",
     EventType.CONTINUED: "continued",
     EventType.PUT_OFF: "put off",
+    EventType.IN_LINE: "in line",
     EventType.FAILED: "failed",
     EventType.UNDONE: "undone",
     EventType.BROKEN: "broken",

@@ -6,7 +6,7 @@ Every message carries four attributes of flowguard's, so that a sender's own six
 ``requestedat``       ms since 1970, set by the sender of the request
 ``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
 ``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, answer_to, the first
-                      error, event, resumed, cancelled, depth, tenant and sig
+                      error, event, resumed, cancelled, depth, tenant, turn and sig
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from flowguard.wire.cancel_reason import read_reason
 from flowguard.wire.tenant import TENANT, of_tenant, read_tenant
 from flowguard.wire.token_form import without_tokens
 from flowguard.wire.trace_context import TRACE, read_trace
+from flowguard.wire.turn import TURN, Turn, read_turn
 
 REQUEST_ID = "uniquerequestid"
 REQUESTED_AT = "requestedat"
@@ -178,6 +179,8 @@ class Message(NamedTuple):
     """The text that travels in place of the body, of a flow that has a codec."""
     tenant: str | None = None
     """Whose work the run is. It goes along with all that the run sends: see ``flowguard.wire.tenant``."""
+    turn: Turn | None = None
+    """Since when this attempt stands in the line of a limit."""
 
     @property
     def text(self) -> str:
@@ -240,11 +243,12 @@ class Message(NamedTuple):
             cancelled=None,
             since=0,
             sealed=None,
+            turn=None,
         )
 
     def again(self, error: ErrorNote) -> Message:
         """Return the same message, one attempt later. The first error stays the first."""
-        return self._replace(retry=self.retry + 1, first_error=self.first_error or error, since=0)
+        return self._replace(retry=self.retry + 1, first_error=self.first_error or error, since=0, turn=None)
 
     def redriven(self, error: ErrorNote) -> Message:
         """Return the same message as a dead letter carries it. It can be sent back without a change."""
@@ -255,6 +259,7 @@ class Message(NamedTuple):
             last_error=error,
             attempts=self.retry + 1,
             since=0,
+            turn=None,
         )
 
     def attributes(self) -> dict[str, Attribute]:
@@ -309,6 +314,7 @@ class Message(NamedTuple):
             **({DEPTH: self.depth} if self.depth else {}),
             **of_tenant(self.tenant),
             **({SINCE: self.since} if self.since else {}),
+            **({TURN: self.turn.as_json()} if self.turn is not None else {}),
         }
 
 
@@ -341,6 +347,7 @@ class Place(NamedTuple):
     is_sealed: bool = False
     """The body is sealed."""
     tenant: str | None = None
+    turn: Turn | None = None
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -383,6 +390,7 @@ class Place(NamedTuple):
             depth=_whole(data, DEPTH, 0, 0),
             is_sealed=is_sealed,
             tenant=read_tenant(data.get(TENANT)),
+            turn=read_turn(data.get(TURN)),
         )
 
 

@@ -11,6 +11,8 @@ NEXT                               nothing: a hop has one message
 RETRY       ``.retry2``            the attempt
 CONTINUED   ``.on7``               the epoch of the claim whose work goes on in another invocation
 BACK        ``.back.1f0c…``        the record that SQS has given up
+LOOK        ``.look7``             the epoch of the claim that has found no place
+CALL        ``.call7``             the same
 LETTER      ``.dead``              the redrive; without an object the message that it is of
 REDRIVE     ``.redrive``           the redrive; of a request, and without flow or object, the letter
 START       ``.start``             nothing: it is a request
@@ -52,6 +54,8 @@ class IdKind(Enum):
     RETRY = "{hop}.retry{place}"
     CONTINUED = "{hop}.on{place}"
     BACK = "{hop}.back.{place}"
+    LOOK = "{hop}.look{place}"
+    CALL = "{hop}.call{place}"
     LETTER = "{hop}.dead{place}"
     REDRIVE = "{hop}.redrive{place}"
     START = "{hop}.start"

@@ -273,6 +273,7 @@ def statement(message: Message, *, version: int | None, object_id: str, request_
         *(["depth", message.depth] if message.depth else []),
         *(["since", message.since] if message.since else []),
         *(["sealed"] if message.sealed is not None else []),
+        *(["turn", *message.turn.as_json()] if message.turn is not None else []),
     )
     return json.dumps(parts, separators=(",", ":"))
 
@@ -297,4 +298,5 @@ def check_signs(signer: Signer, flow: str, subject: str) -> None:
 def is_claim(message: Message) -> bool:
     """Answer whether the message says what only flowguard may say where messages are signed."""
     of_its_run = message.hop > 1 or message.retry > 0 or message.redrive > 0 or message.since > 0
-    return of_its_run or message.reply_to is not None or message.cancelled is not None
+    waits = message.turn is not None
+    return of_its_run or waits or message.reply_to is not None or message.cancelled is not None

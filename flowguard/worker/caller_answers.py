@@ -8,6 +8,7 @@ from flowguard.errors import Reject, TextGone
 from flowguard.events import EventType
 from flowguard.names.ids import RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
+from flowguard.protocol.claims import stood_in_line
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, RunItem, Status
 from flowguard.verdicts import Verdict
@@ -140,8 +141,10 @@ class CallerAnswers:
     def flush(self, arrival: Arrival, claim: Claim) -> None:
         """Answer those of the runs before whose answers may not have been sent: before anything else is done.
 
-        All of it stays in the item until the commit.
+        All of it stays in the item until the commit. A hop that waits for a place has done so before it stood in line.
         """
+        if stood_in_line(claim):
+            return
         self._answer_left(arrival, claim.item)
         asker = asker_key(arrival.message.request_id)
         others = {key: text for key, text in claim.item.askers.items() if key != asker}

@@ -8,15 +8,15 @@ from datetime import timedelta
 
 from flowguard.names.ids import Owner
 from flowguard.protocol.claims import goes_on_as, needs_lease
-from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
+from flowguard.protocol.run import Claim, ClaimRequest, Refused, RunItem
 from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.asks import Claiming, Judging, Way
 from flowguard.worker.caller_answers import CallerAnswers
-from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.lifetimes import Lifetimes, longest_lease
 from flowguard.worker.ports import Budget, Services
-from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
+from flowguard.worker.routing import Arrival
 
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
@@ -102,7 +102,7 @@ class ClaimPhase:
             abandoned_before=flow.abandoned_before(now, arrival.message.requested_at),
             expires_at=Lifetimes(flow).of_claim(now, arrival.message),
             fresh_since=flow.fresh_since(arrival.message.requested_at),
-            longest_lease=_longest_lease(arrival),
+            longest_lease=longest_lease(arrival),
         )
 
     def lease(self, arrival: Arrival, budget: Budget) -> tuple[int, int]:
@@ -132,9 +132,3 @@ def release(services: Services, claim: Claim) -> None:
 def _goes_on(arrival: Arrival, claim: Claim | Refused) -> Message | None:
     """Return the message to claim once more in place of one that was refused."""
     return goes_on_as(claim.item, arrival.message, is_in_place=arrival.envelope.retried_in_place)
-
-
-def _longest_lease(arrival: Arrival) -> int:
-    """Return the longest time that a worker can hold a hop, ms: Lambda's limit, or the stage's timeout if longer."""
-    timeout = arrival.stage.timeout if arrival.stage is not None else None
-    return (LONGEST_LEASE if timeout is None else max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY)) // _MS

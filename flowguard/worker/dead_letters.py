@@ -195,7 +195,7 @@ class Letter:
             raise ValueError(self.problem or "it cannot be read")
         if self.is_parked or self.is_request(self.message):
             return self.message
-        return self.message._replace(redrive=self.message.redrive + 1, retry=0, since=0)
+        return self.message._replace(redrive=self.message.redrive + 1, retry=0, since=0, turn=None)
 
     def is_request(self, message: Message) -> bool:
         """Answer whether its message is a request as anybody may send one, without a signature."""
@@ -268,6 +268,7 @@ def _message(envelope: Envelope) -> Message:
         since=place.since,
         depth=place.depth,
         tenant=place.tenant or envelope.tenant,
+        turn=place.turn,
     )
 
 

@@ -183,7 +183,7 @@ class FailPhase:
         if refusal is None:
             self._services.denials.ended(again)
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
-            self._note_back_off(claim, veiled(arrival.flow, note), delay)
+            self._note_back_off(arrival, claim, note, delay)
             return acked(arrival, Verdict.CLAIMED)
         refusal = Due(again, arrival.flow, arrival.message, arrival.envelope).judged(self._services, refusal)
         if refusal.final:
@@ -243,16 +243,17 @@ class FailPhase:
         self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))
 
-    def _note_back_off(self, claim: Claim, note: ErrorNote, delay: int) -> None:
+    def _note_back_off(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> None:
         """Note for those who look why the run rests. It costs a write, so a short rest is not noted.
 
-        Nothing depends on it: the next attempt's message has gone.
+        Nothing depends on it: the next attempt's message has gone. A hop that stood in line has left a look, which
+        begins nothing where it finds the note.
         """
-        if delay < NOTED_FROM.total_seconds() or claim.unwritten is not None:
+        if (delay < NOTED_FROM.total_seconds() and arrival.message.turn is None) or claim.unwritten is not None:
             return
         until = self._services.clock.now() + delay * 1000
         with suppress(Exception):
-            self._services.store.back_off(claim, BackOff(note, until))
+            self._services.store.back_off(claim, BackOff(veiled(arrival.flow, note), until))
 
     def _tell(self, arrival: Arrival, claim: Claim, note: ErrorNote) -> None:
         """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""

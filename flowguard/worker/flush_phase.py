@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from flowguard.errors import TextGone
 from flowguard.events import EventType
+from flowguard.protocol.claims import stood_in_line
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, RunItem
 from flowguard.worker.caller_answers import CallerAnswers
@@ -26,13 +27,14 @@ class FlushPhase:
     def flush(self, arrival: Arrival, claim: Claim) -> None:
         """Send what a run that this claim took over had committed to send, or the hop that waited for this one.
 
-        It stays in the item until the commit. So do the requests that nobody has answered.
+        It stays in the item until the commit. So do the requests that nobody has answered. A hop that waits for a place
+        has sent it before it stood in line, as the item says.
         """
         self._flush_outbox(arrival, claim)
         self._caller_answers.flush(arrival, claim)
 
     def _flush_outbox(self, arrival: Arrival, claim: Claim) -> None:
-        if (outbox := claim.item.outbox) is None:
+        if (outbox := claim.item.outbox) is None or stood_in_line(claim):
             return
         try:
             sends = self._left(arrival, claim, outbox)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flowguard.errors import Cancelled, GroupUnsaved, OtherRelease, RunFailed
@@ -24,6 +25,7 @@ from flowguard.worker.group_parts import SavedGroup, keep_part, read_parts
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.leases import keeps_lease
+from flowguard.worker.limits import places_of
 from flowguard.worker.plan import Planner
 from flowguard.worker.ports import Services
 from flowguard.worker.resumed_payload import resumed_payload
@@ -56,10 +58,13 @@ class HandlePhase:
             self._loop.close()
 
     def planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit:
-        """Call the handler, and plan the commit of what it asks for."""
+        """Call the handler, and plan the commit of what it asks for.
+
+        Raises :class:`flowguard.worker.hop_memory.NoPlace` where it has to wait for a place of its stage's limits.
+        """
         if not calls:  # what is there later is of this very attempt
             self._wait_for_newer(arrival, memory.claim)
-            memory.begin()
+            memory.begin(partial(places_of, self._services, self._emitter, arrival))
         claim = memory.claim
         if (why := claim.item.cancelled_because or arrival.message.cancelled) and claim.item.own_failure is None:
             raise Cancelled(why)
@@ -73,6 +78,7 @@ class HandlePhase:
             payload = resumed_payload(stage, claim.item.wait)
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
             payload = _read(stage, message, claim.item)
+        memory.take_places(payload)
         state = stage.state() if stored is None else _written_before(stage.state, stored, "the state")
         step: Step[Any] = Step(
             message,

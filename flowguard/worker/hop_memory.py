@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, Self
 
 from flowguard.errors import WorkerFenced
 from flowguard.items.writes import Write
 from flowguard.protocol.claims import finds_old_memory
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Claim, Fenced
+from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Store
 
 _BESIDE = 1_024 + 128
 """Bytes of the item that the memory takes beside its results: its request id, and the names of its parts."""
+
+
+class NoPlace(Exception):
+    """The hop does not begin: a limit of its stage has no place for it. ``ending`` is then made of its message."""
+
+    def __init__(self, ending: Callable[[], Ending]) -> None:
+        super().__init__()
+        self.ending = ending
+
+
+class TakesPlaces(Protocol):
+    """The places that an attempt has of its stage's limits. Few stages have any."""
+
+    def take(self, payload: Any) -> None:
+        """Take them, once. Raises :class:`NoPlace` where one is not free."""
+
+    def end(self) -> None:
+        """Give back what the attempt holds."""
 
 
 class HopMemory:
@@ -26,6 +46,20 @@ class HopMemory:
         self._taken = taken
         self.claim = claim
         """The claim, whose item has what was remembered since."""
+        self._places: TakesPlaces | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """End the attempt, which gives its places back. A process that is being stopped leaves them to lapse."""
+        if self._places is not None and (kind is None or issubclass(kind, Exception)):
+            self._places.end()
+
+    def take_places(self, payload: Any) -> None:
+        """Take the places of the stage's limits. Raises :class:`NoPlace` where the hop does not begin."""
+        if self._places is not None:
+            self._places.take(payload)
 
     @property
     def _own(self) -> Memo | None:
@@ -34,11 +68,13 @@ class HopMemory:
         memo = item.memo
         return memo if memo is not None and memo.is_of(item.request_id, item.hop) else None
 
-    def begin(self) -> None:
+    def begin(self, places: Callable[[Claim], TakesPlaces | None] = lambda claim: None) -> None:
         """Forget what an earlier run under the same request id has left, with one write. Most hops find nothing.
 
-        Raises :class:`flowguard.errors.WorkerFenced` as :meth:`remember` does.
+        ``places`` gives what takes the places of the stage's limits, if it has any. Raises
+        :class:`flowguard.errors.WorkerFenced` as :meth:`remember` does.
         """
+        self._places = places(self.claim)
         if not finds_old_memory(self.claim):
             return
         fenced = self._store.memos.forget(self.claim)

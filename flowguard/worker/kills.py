@@ -15,6 +15,8 @@ from typing import Final
 from flowguard.errors import RunFailed
 from flowguard.protocol.claims import kills_before
 from flowguard.protocol.run import Claim
+from flowguard.worker.ports import Store
+from flowguard.worker.routing import Arrival
 
 MOST_KILLS: Final = 5
 """After so many the hop has failed for good."""
@@ -27,6 +29,17 @@ def counted(claim: Claim) -> Claim:
     """Return the claim with the workers of its attempt that were killed before. A hop that was only read has none."""
     kills = 0 if claim.unwritten is not None else kills_before(claim.before, claim.message, claim.item.owner)
     return claim._replace(item=claim.item._replace(kills=kills))
+
+
+def with_kills(store: Store, arrival: Arrival, claim: Claim) -> Arrival:
+    """Note the workers that were killed at this hop before. After too many of them it has failed.
+
+    No code of the user runs before: an observer that kills its process is counted as a handler that does.
+    """
+    if not (kills := claim.item.kills):
+        return arrival
+    store.note_kills(claim)
+    return arrival if kills < MOST_KILLS else arrival._replace(problem=killed(kills))
 
 
 def killed(kills: int) -> RunFailed:

@@ -12,7 +12,9 @@ from flowguard.stage import AUTO, AnyStage
 
 def keeps_lease(flow: AnyFlow, stage: AnyStage) -> bool:
     """Answer whether a stage of the flow has a lease. With ``lease="auto"`` it has none where its code allows that."""
-    return stage.lease is True or (stage.lease == AUTO and why_leased(flow, stage) is not None)
+    if stage.lease is True or stage.limits:
+        return True
+    return stage.lease == AUTO and why_leased(flow, stage) is not None
 
 
 def why_leased(flow: AnyFlow, stage: AnyStage) -> str | None:
@@ -20,6 +22,8 @@ def why_leased(flow: AnyFlow, stage: AnyStage) -> str | None:
 
     It is proven once in a process, when all modules are loaded: a handler uses what stands below it, too.
     """
+    if stage.limits:
+        return "a place of its limits is held as long as a lease"
     if flow.on_conflict is not OnConflict.SUPERSEDE:
         return f"on_conflict={flow.on_conflict.name} needs a claim to show that a run is at work"
     return _unrecorded(stage)

@@ -25,11 +25,11 @@ from datetime import timedelta
 
 from flowguard.flow import FOR_EVER, AnyFlow
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Status
+from flowguard.protocol.run import LONGEST_LEASE, Status
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 from flowguard.wire.resumed_body import ResumedBody
-from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
+from flowguard.worker.routing import CLOCKS_DIFFER_BY, CLOCKS_DIFFER_BY_MS, Arrival
 
 LONGEST_WAIT = timedelta(days=365)
 """How long one stage can wait."""
@@ -130,3 +130,9 @@ class Lifetimes(NamedTuple):
         if self.flow.on_conflict is not OnConflict.ATTACH:
             return 0
         return self.of_run(moment + LONGEST_HANDLING // _MILLISECOND + CLOCKS_DIFFER_BY_MS)
+
+
+def longest_lease(arrival: Arrival) -> int:
+    """Return the longest time that a worker can hold a hop, ms: Lambda's limit, or the stage's timeout if longer."""
+    timeout = arrival.stage.timeout if arrival.stage is not None else None
+    return (LONGEST_LEASE if timeout is None else max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY)) // _MILLISECOND

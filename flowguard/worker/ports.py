@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
@@ -45,6 +45,9 @@ from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.worker.alarm import Alarm, ThreadAlarm
 from flowguard.worker.asks import Calls, CommitAnswer
 from flowguard.worker.denials import Denials
+
+if TYPE_CHECKING:
+    from flowguard.worker.place_store import PlaceStore
 
 
 class Groups(Protocol):
@@ -253,32 +256,30 @@ class Store(Protocol):
     @property
     def codecs(self) -> Codecs:
         """Return the codecs of flows by which texts are sealed. It has to learn of each flow that is served."""
-        ...
 
     @property
     def waits(self) -> Waits:
         """Return what keeps answers, on the same table."""
-        ...
 
     @property
     def memos(self) -> Memos:
         """Return what keeps the memory of hops, on the same table."""
-        ...
 
     @property
     def cancellations(self) -> Cancellations:
         """Return what cancels runs, on the same table."""
-        ...
 
     @property
     def callers(self) -> CallerLists:
         """Return what keeps callers, on the same table."""
-        ...
+
+    @property
+    def places(self) -> PlaceStore:
+        """Return what keeps the places of limits, on the same table."""
 
     @property
     def batches(self) -> Batches | None:
         """Return what claims and commits several runs together. None where that cannot be."""
-        ...
 
     def claim(self, request: ClaimRequest) -> Claim | Refused: ...
 
@@ -351,7 +352,6 @@ class Sender(Protocol):
 
         At most :data:`flowguard.retry.LONGEST_VISIBILITY`. Raises nothing: the queue brings the record in any case.
         """
-        ...
 
     def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
         """Postpone records, each by its own seconds, in batches of ten per queue. Raises nothing."""

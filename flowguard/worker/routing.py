@@ -183,6 +183,7 @@ class Routes:
             trace=place.trace or (made_in(envelope.attributes, envelope.of_sqs) if place.hop == 1 else None),
             depth=place.depth,
             tenant=place.tenant or envelope.tenant,
+            turn=place.turn,
         )
         if trust is None:
             return self._arrival(envelope, flow, message, named, opens=False)

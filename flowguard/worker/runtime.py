@@ -21,9 +21,9 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.fail_phase import FailPhase
 from flowguard.worker.flush_phase import FlushPhase
 from flowguard.worker.handle_phase import GoesOn, HandlePhase
-from flowguard.worker.hop_memory import HopMemory
+from flowguard.worker.hop_memory import HopMemory, NoPlace
 from flowguard.worker.kept_answers import KeptAnswers
-from flowguard.worker.kills import MOST_KILLS, counted, killed
+from flowguard.worker.kills import counted, with_kills
 from flowguard.worker.no_run import NoRun
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.routing import Arrival
@@ -83,11 +83,11 @@ class Runtime:
 
         The handler is called again when the condition of an optional write, or of one that it computes, does not hold.
         """
-        with given_back(self._services, claim):
-            arrival = self._with_kills(arrival, claim)
+        memory = HopMemory(self._services.store, claim, self._services.denials.ended_for)
+        with memory, given_back(self._services, claim):
+            arrival = with_kills(self._services.store, arrival, claim)
             self._emitter.claimed(arrival, claim)
             self._flush.flush(arrival, claim)
-            memory = HopMemory(self._services.store, claim, self._services.denials.ended_for)
             calls, refused = 1, NOTHING_REFUSED
             commit = yield from self._handled(arrival, memory, refused, calls=0)
             while isinstance(commit, Commit):
@@ -105,22 +105,14 @@ class Runtime:
                 calls += 1
             return commit
 
-    def _with_kills(self, arrival: Arrival, claim: Claim) -> Arrival:
-        """Note the workers that were killed at this hop before. After too many of them it has failed.
-
-        No code of the user runs before: an observer that kills its process is counted as a handler that does.
-        """
-        if not (kills := claim.item.kills):
-            return arrival
-        self._services.store.note_kills(claim)
-        return arrival if kills < MOST_KILLS else arrival._replace(problem=killed(kills))
-
     def _handled(
         self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int
     ) -> Way[Commit | Ending | None]:
         """Run the stage. Nothing that it recorded has happened when this returns. An ending is for one that fails."""
         try:
             return self._handle.planned(arrival, memory, refused, calls)
+        except NoPlace as waits:
+            return waits.ending()
         except GoesOn as later:
             goes_on = later.requests, later.burst
         except WorkerFenced as fenced:

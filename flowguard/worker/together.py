@@ -17,6 +17,7 @@ from flowguard.wire.envelope import Envelope
 from flowguard.worker.asks import Answer, Ask, Committing, Way
 from flowguard.worker.driving import Driver
 from flowguard.worker.ending import Ending
+from flowguard.worker.limits import is_limited
 from flowguard.worker.ports import Budget
 from flowguard.worker.routing import Arrival
 
@@ -67,7 +68,7 @@ class Turn(NamedTuple):
         if arrival is None or arrival.too_deep is not None or isinstance(arrival.problem, OtherRelease):
             return False
         named = envelope.source.takes_names and envelope.source_arn is not None
-        return named and bool(arrival.message.object_id)
+        return named and bool(arrival.message.object_id) and not is_limited(arrival)
 
 
 class Shared(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import assert_never
 
 from flowguard.errors import RunFailed, TextGone
-from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import Refused, RunItem
 from flowguard.verdicts import Verdict
+from flowguard.worker import limits
 from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
@@ -38,7 +38,8 @@ class TurnedAway:
 
     def ending(self, arrival: Arrival, refused: Refused) -> Ending:
         """Report the verdict of a refused claim, and return what follows from it."""
-        self._emitter.emit(EventType(refused.verdict.value.lower()), arrival)
+        if (ended := limits.turned_away(self._services, self._emitter, arrival, refused)) is not None:
+            return ended
         if arrival.message.cancelled is not None:
             from flowguard.worker.cancelling import Canceller, is_for_its_run  # most requests are not cancelled
 

@@ -31,6 +31,7 @@ from flowguard.protocol.waiting import Late, WaitPlan
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.wire.message import ErrorNote, Message
+from flowguard.wire.turn import Turn
 from tests.aws.engines import on_dynamodb_local, on_memory
 from tests.proofs.bench.wrus import item_size
 
@@ -209,6 +210,7 @@ MORE: dict[str, dict[str, Any]] = {
     "what it remembers": {"memo": MEMO},
     "a state": {"state": {"S": NOISE[:150]}},
     "rows of a full history": {"full_history": {"BOOL": True}},
+    "the look of the hop before": {"by_look": number(123_456)},
 }
 
 
@@ -255,6 +257,27 @@ def test_a_commit_counts_the_room_that_the_item_has(more: str, status: Status, c
         counted.clear()
         run.commit(claim, status, '{"total":7}', NOISE[:300], wait=wait, result="12" if wait is None else None)
         assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
+
+
+@pytest.mark.parametrize("look", [0, 7, 123_456])
+def test_a_commit_counts_the_look_that_it_notes(look: int, counted: list[int]) -> None:
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients)
+        claim = claim._replace(message=claim.message._replace(turn=Turn(AT, "customer#0123", look)))
+        counted.clear()
+        run.commit(claim, Status.RUNNING, '{"total":7}', NOISE[:300])
+        assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
+
+
+def test_a_commit_does_not_count_the_look_that_it_removes(counted: list[int]) -> None:
+    rooms = []
+    for more in ({}, {"by_look": number(123_456)}):
+        with on_memory() as clients:
+            run, claim = after_a_hop(clients, **more)
+            counted.clear()
+            run.commit(claim, Status.RUNNING, '{"total":7}', NOISE[:300])
+            rooms.append(counted[0])
+    assert rooms[0] == rooms[1]
 
 
 def test_a_commit_counts_the_kills_that_its_hop_has_and_no_others(counted: list[int]) -> None:

@@ -27,6 +27,20 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "observers/opentelemetry.py:LONGEST_FLUSH_MS",
         ),
     ),
+    "how a limit's places, its line and its looks are measured": (
+        *("aws/place_items.py:MOST_TRIES", "aws/place_items.py:PATIENT_TRIES", "aws/place_items.py:LONGEST_PAUSE"),
+        *(
+            "aws/place_items.py:KEPT_FOR",
+            "aws/place_items.py:ROUNDED_TO",
+            "protocol/places.py:GRACE",
+            "protocol/places.py:SKEW",
+        ),
+        *("protocol/places.py:UNSEEN_FOR", "protocol/places.py:LONGEST_LINE", "protocol/places.py:MOST_AT_ONCE"),
+        *("wire/turn.py:_LONGEST_PLACE", "wire/turn.py:_LATEST", "worker/hop_places.py:_MS"),
+        *("worker/hop_places.py:SHORTEST_LOOK", "worker/hop_places.py:UNCALLED_LOOK"),
+        *("worker/hop_places.py:LEAST_IN_PLACE", "worker/hop_places.py:MOST_LOOKERS"),
+        *("worker/hop_places.py:FIRST_LOOK", "worker/hop_places.py:SELDOM"),
+    ),
     "how long the lean client waits, keeps a connection, and bears a clock": (
         *("aws/transport/connections.py:CONNECT_SECONDS", "aws/transport/connections.py:READ_SECONDS"),
         *("aws/transport/connections.py:KEPT_SECONDS", "aws/transport/connections.py:MOST_KEPT"),
@@ -275,7 +289,7 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     },
     "only reads, to say in which account it is": {"cli/": ("GetCallerIdentity",)},
     "a call that a handler must not make, which flowguard check looks for": {
-        "lint/": ("CopyObject", "DeleteItem", "SendMessage", "TransactGetItems"),
+        "lint/": ("CopyObject", "SendMessage", "TransactGetItems"),
     },
     "a function of Python's sockets": {"aws/": ("CreateConnection",)},
     "a method of the cipher, which is in this process": {"codecs/": ("Encrypt",)},

@@ -769,6 +769,14 @@ def test_rows_of_callers_are_removed() -> None:
         assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("caller#")] == []
 
 
+def test_messages_of_hops_that_stand_in_line_are_removed() -> None:
+    with settled() as at:
+        row: Any = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "turn#t"}, "call": {"S": MARKER}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
+        assert at.forget().counts["messages of hops in line"] == 1
+        assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("turn#")] == []
+
+
 def test_the_trace_lives_no_shorter_than_the_item_did() -> None:
     with settled() as at:
         long = at.clock.now() // 1000 + 60 * 86_400

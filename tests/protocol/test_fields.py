@@ -27,6 +27,7 @@ from flowguard.protocol.outbox import Outbox
 from flowguard.protocol.run import BackOff, Burst, Cancellation, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
 from flowguard.protocol.waiting import Late, Wait, WaitPlan
 from flowguard.wire.message import ErrorNote
+from flowguard.wire.turn import Turn
 from tests.aws.states import NOW, STORED, item, request
 from tests.aws.store.run import commit, commit_call
 
@@ -107,6 +108,7 @@ RECORDS: Final[list[tuple[Any, dict[str, Any]]]] = [
         {"request_id": {"S": "r"}, "at": {"N": "7"}, "why": {"S": "a mistake"}},
     ),
     (BackOff(NOTE, 8), {"error": _NOTE, "until": {"N": "8"}}),
+    (BackOff(NOTE, 8, 7), {"error": _NOTE, "until": {"N": "8"}, "look": {"N": "7"}}),
     (FAILED, _RUN),
     (FAILED._replace(undone=True), {**_RUN, "undone": {"BOOL": True}}),
 ]
@@ -132,6 +134,7 @@ STORED_FIELDS: Final[Mapping[str, tuple[Any, Any]]] = {
     "reset_at": ({"N": "7"}, 7),
     "reset_by": ({"S": "reset"}, "reset"),
     "kills": ({"N": "-1"}, -1),
+    "by_look": ({"N": "0"}, 0),
     "answered_by": ({"S": "r"}, "r"),
     "answered_key": ({"S": "key"}, "key"),
     "history": ({"S": "lately"}, "lately"),
@@ -248,6 +251,7 @@ def _commits() -> Iterator[Any]:
         "failed": FAILED,
         "burst": Burst(NOW, NOW, NOW),
         "called_attempt": "0.1.0.1",
+        "by_look": 7,
     }
     new = NewWait(WaitPlan("stage-2", {"a": None}), 0, NOW)
     ends: list[Commit] = [
@@ -258,7 +262,8 @@ def _commits() -> Iterator[Any]:
         commit(status=Status.FAILED, error=NOTE, state=None),
         commit(failed=FAILED, state=None),
     ]
-    for claim in (later, waited, later._replace(item=later.item._replace(**has))):
+    looked = later._replace(message=later.message._replace(turn=Turn(NOW, "customer#0123", 7)))
+    for claim in (later, waited, looked, later._replace(item=later.item._replace(**has))):
         yield from (commit_call(claim, end) for end in ends)
     for size in range(0, 1_024, 8):  # some leave no room for a history
         item_now = later.item._replace(history="x", stages={"s" * size: RequestId("r")})
@@ -279,6 +284,10 @@ def _claim(asked: ClaimRequest) -> Claim:
     return Claim(asked.message, taken(before, asked), before)
 
 
+def test_a_commit_of_a_hop_that_found_its_place_at_once_says_nothing_of_looks() -> None:
+    assert "by_look" not in commit_call(_claim(_asked(OnConflict.SUPERSEDE, 2, False)), commit())["UpdateExpression"]
+
+
 # -- how many modules name a field ------------------------------------------------------------------------------------
 
 _ROOT: Final = Path(__file__).parents[2] / "flowguard"
@@ -290,6 +299,7 @@ NAMED_BY: Final = {
     "reset_by": 2,
     "back_off": 4,
     "kills": 4,
+    "by_look": 3,
     "first_text": 4,
     "text_epoch": 4,
     "answered_key": 3,

@@ -40,6 +40,7 @@ from flowguard.wire.message import FLOW_STAGE, PLACE, ErrorNote
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending
 from flowguard.worker.patience import MANY_RECEIVES
+from flowguard.worker.place_store import PlaceStore
 from flowguard.worker.ports import Budget, CallerLists, Cancellations, Memos, Refusal, Services, Unlimited, Waits
 from flowguard.worker.routing import Routes
 
@@ -92,6 +93,10 @@ class Others:
     @property
     def cancellations(self) -> Cancellations:
         raise AssertionError("nothing is cancelled")
+
+    @property
+    def places(self) -> PlaceStore:
+        raise AssertionError("no stage here has a limit")
 
     @property
     def callers(self) -> CallerLists:

@@ -25,6 +25,7 @@ from flowguard.wire.message import Message
 from flowguard.worker.caller_answers import ASKERS_A_CALL, MOST_ASKERS, CallerAnswers
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.place_store import PlaceStore
 from flowguard.worker.ports import CallerLists, Refusal, Services
 from flowguard.worker.routing import Arrival
 from tests.protocol.run_items import run_item
@@ -86,6 +87,10 @@ class World(Others):
     are_open: bool = True
     refusing: Mapping[str, Refusal] = field(default_factory=dict)
     told: Tally = field(default_factory=Tally)
+
+    @property
+    def places(self) -> PlaceStore:
+        raise AssertionError("no stage here has a limit")
 
     @property
     def callers(self) -> CallerLists:

@@ -62,6 +62,7 @@ from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.external_answer import ExternalAnswer
+from flowguard.worker.place_store import PlaceStore
 from flowguard.worker.ports import (
     Batches,
     CallerLists,
@@ -279,6 +280,10 @@ class _Outside:
     @property
     def cancellations(self) -> Cancellations:
         return self
+
+    @property
+    def places(self) -> PlaceStore:
+        raise AssertionError("no stage here has a limit")
 
     @property
     def callers(self) -> CallerLists:

@@ -26,6 +26,65 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^(limit|wire\.turn|protocol\.places)\.|^stage\._limit_problems|^flow\._limit_problems|"
+        r"^wire\..*\b(turn|TURN|waits)\b",
+        ("tests/test_limit.py", "tests/protocol/test_places.py", "tests/wire/test_turn.py"),
+        "the pure part of a limit; the explorer's functions are at work one after the other",
+    ),
+    Elsewhere(
+        r"^aws\.place_items\.|^expressions\.(PLACES|PLACE_IS|TAKE_PLACE|FREE_PLACE)",
+        ("tests/aws/test_place_items.py",),
+        "writes of a key's item by many",
+    ),
+    Elsewhere(
+        r"^protocol\.claims\.(found_note|is_left_over|sends_by_another|stood_in_line|"
+        r"kills_before: .*(was_in_line|turn))",
+        ("tests/protocol/test_turns_of_claims.py", "tests/protocol/test_claims.py"),
+        "the pure part of what a claim finds of looks and calls",
+    ),
+    Elsewhere(
+        r"^aws\.(commit_call\._add_look\b|commit_call\.CommitCalls\.commit: _add_look|history_room\..*(by_look|_LOOK))",
+        ("tests/protocol/test_fields.py", "tests/aws/test_history_room.py", "tests/worker/test_limits.py"),
+        "the look by which a hop came to its commit",
+    ),
+    Elsewhere(
+        r"^worker\.fail_phase\.FailPhase\._note_back_off: ",
+        (
+            *("tests/worker/runtime/test_pauses.py", "tests/worker/runtime/test_unleased.py"),
+            *("tests/cli/test_show.py", "tests/worker/test_limits.py"),
+        ),
+        "a note for those who look, and for a look that is left over",
+    ),
+    Elsewhere(
+        r"^worker\.caller_answers\.CallerAnswers\.flush: stood_in_line",
+        ("tests/worker/test_places_alone.py", "tests/worker/test_caller_answers.py"),
+        "a turn in the line of a limit; the explorer's functions are at work one after the other",
+    ),
+    Elsewhere(
+        r"^worker\.handle_phase\.HandlePhase\.planned: self\._wait_for_newer",
+        ("tests/worker/runtime/test_debounce.py", "tests/protocol/test_fields.py", "tests/worker/test_group_parts.py"),
+        "how long a run is put off, which the explorer does not compare",
+    ),
+    Elsewhere(
+        r"^worker\.lifetimes\.longest_lease\b",
+        ("tests/worker/runtime/test_clocks.py",),
+        "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
+    ),
+    Elsewhere(
+        r"^worker\.(hop_places|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places)|"
+        r"^worker\.hop_memory\.HopMemory\.begin: .*places|"
+        r"^(?!operate\.|worker\.resumed_payload\.).*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|"
+        r"\blimits\.turned_away\(|\bis_limited\(|\bplaces_of\b|\btake_places\(|NoPlace\b|\bwaits\.ending\(|"
+        r"was_in_line|back_off\.look\b|claims\.has_failed|\.has_failed\b|stood_in_line)",
+        (
+            *("tests/worker/test_places_alone.py", "tests/protocol/test_turns_of_claims.py"),
+            *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
+            *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),
+            "tests/worker/test_limits_of_many.py",
+        ),
+        "a turn in the line of a limit; the explorer's functions are at work one after the other",
+    ),
+    Elsewhere(
         r"^(operate\.(bulk|many_letters|selection)|aws\.indexed_runs)\.",
         (
             *("tests/operate/test_bulk.py", "tests/operate/test_selection.py", "tests/aws/test_indexed_runs.py"),
@@ -424,11 +483,12 @@ TESTED: Final = (
         "no explored function shares its calls, and none gets messages of another release",
     ),
     Elsewhere(
-        r"^(protocol\.claims\.kills_before|worker\.(runtime\.Runtime\._with_kills|"
+        r"^(protocol\.claims\.kills_before|worker\.(kills\.with_kills|"
         r"handle_phase\.HandlePhase\.planned: \w+\.problem)|"
         r"aws\.store\.DynamoDBStore\.(note_kills|_write_fenced)\b|aws\.commit_call\.(_noting\b|note_kills_call)|"
         r"aws\.commit_call\.release_call: failed)",
         (
+            "tests/protocol/test_turns_of_claims.py",
             "tests/protocol/test_claims.py",
             "tests/worker/runtime/test_kills.py",
             "tests/aws/store/test_releases.py",
@@ -708,7 +768,7 @@ TESTED: Final = (
         "later hops whose payloads this code cannot read",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.(_longest_lease\b|ClaimPhase\.request: .*longest_lease)",
+        r"^worker\.claim_phase\.ClaimPhase\.request: .*longest_lease",
         ("tests/worker/runtime/test_clocks.py",),
         "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
     ),

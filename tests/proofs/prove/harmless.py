@@ -277,7 +277,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "asking for the running loop raises no other error": (
         "worker.event_loop._is_running: except RuntimeError → catches every Exception",
     ),
+    "of an item that is not there a size is no number, and the condition fails: this is for moto, which raises": (
+        "expressions.PLACE_IS_FREE: attribute_exists(held) → true",
+    ),
     "the clauses of an update expression have no order": (
+        "aws.commit_call.CommitCalls.commit: _add_look(update, claim); then _add_failed(update, claim.item, commit) → the other way round",
         "aws.commit_call.CommitCalls.commit: _add_failed(update, claim.item, commit); then _add_callers(update, claim, commit) → the other way round",
         "aws.commit_call.CommitCalls.commit: _add_callers(update, claim, commit); then _add_wait(update, claim.item, commit, texts) → the other way round",
         "aws.commit_call.CommitCalls.commit: _add_wait(update, claim.item, commit, texts); then _add_texts(update, texts) → the other way round",
@@ -611,7 +615,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._note_time: (after := self._budget.remaining()) is not None → forced true",
     ),
     "what is claimed has found its stage: this is for the type checker": (
-        "worker.claim_phase._longest_lease: arrival.stage is not None → forced true",
+        "worker.lifetimes.longest_lease: arrival.stage is not None → forced true",
     ),
     "a letter that is judged has a message: this is for the type checker": (
         "worker.redrive._done: m is not None → forced true",

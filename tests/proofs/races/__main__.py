@@ -19,6 +19,10 @@ from tests.proofs.races.callers.run import Outcome as CallersOutcome
 from tests.proofs.races.callers.run import run as run_callers
 from tests.proofs.races.figures import figures
 from tests.proofs.races.history import History
+from tests.proofs.races.limits.figures import figures as limit_figures
+from tests.proofs.races.limits.reconcile import reconcile as reconcile_limits
+from tests.proofs.races.limits.run import Outcome as LimitsOutcome
+from tests.proofs.races.limits.run import run as run_limits
 from tests.proofs.races.mishaps import Odds
 from tests.proofs.races.mutants import MUTANTS, OF_ONCE, OF_WAITS
 from tests.proofs.races.once.figures import figures as once_figures
@@ -90,7 +94,19 @@ def of_once(given: argparse.Namespace, url: str, folder: Path) -> Found:
     return found_in_once(run_once(_race(given, url, folder / "once", given.once, ANSWERING, odds)))
 
 
-RACES: Final = {"claims": of_claims, "waits": of_waits, "sums": of_sums, "callers": of_callers, "once": of_once}
+def of_limits(given: argparse.Namespace, url: str, folder: Path) -> Found:
+    odds = Odds(throttle=given.throttle, kill=KILL)
+    return found_in_limits(run_limits(_race(given, url, folder / "limits", given.limits, given.processes, odds)))
+
+
+RACES: Final = {
+    "claims": of_claims,
+    "waits": of_waits,
+    "sums": of_sums,
+    "callers": of_callers,
+    "once": of_once,
+    "limits": of_limits,
+}
 
 
 def found_in_claims(outcome: Outcome) -> Found:
@@ -114,6 +130,10 @@ def found_in_callers(outcome: CallersOutcome) -> Found:
 
 def found_in_once(outcome: OnceOutcome) -> Found:
     return once_figures(outcome), reconcile_once(outcome)
+
+
+def found_in_limits(outcome: LimitsOutcome) -> Found:
+    return limit_figures(outcome), reconcile_limits(outcome)
 
 
 def _race(given: argparse.Namespace, url: str, folder: Path, number: int, processes: int, odds: Odds) -> Race:
@@ -145,15 +165,16 @@ def _as_json(check: Check) -> dict[str, object]:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.proofs.races",
-        description="Processes race on DynamoDB Local: for claims, answers, sums, results and keys.",
+        description="Processes race on DynamoDB Local: for claims, answers, sums, results, keys and places.",
     )
     parser.add_argument("--claims", type=count, default=10_000, help="how many are asked for before it comes to an end")
     parser.add_argument("--waits", type=count, default=1_000, help="how many begin before it comes to an end")
     parser.add_argument("--sums", type=count, default=1_000, help="how many each process adds")
     parser.add_argument("--callers", type=count, default=500, help="how many requests for pages each process has")
     parser.add_argument("--once", type=count, default=500, help="how many calls under @once each process makes")
+    parser.add_argument("--limits", type=count, default=20, help="how many orders of customers with places each has")
     parser.add_argument("--only", choices=tuple(RACES), help="one of the races")
-    parser.add_argument("--processes", type=count, default=16, help=f"for claims; {ANSWERING} in the others")
+    parser.add_argument("--processes", type=count, default=16, help=f"for claims and limits; {ANSWERING} else")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--throttle", type=share, default=Odds().throttle, help="the share of calls that are throttled")
     parser.add_argument(

@@ -182,6 +182,8 @@ def test_each_item_of_the_table_has_a_kind() -> None:
         RowKind.EARLY: ("wait#f#i", "early"),
         RowKind.PLACE: ("wait#f#i", "#place#d"),
         RowKind.GROUP: ("group#f#k#0", "0"),
+        RowKind.LIMIT: ("limit#f#s#l#d", "limit"),
+        RowKind.CALL: ("run#f#o", "turn#t"),
         RowKind.OTHER: ("mine", "run"),
     }
     assert {kind: kind_of({"pk": {"S": pk}, "sk": {"S": sk}}) for kind, (pk, sk) in keys.items()} == {

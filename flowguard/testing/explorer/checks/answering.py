@@ -28,6 +28,7 @@ _MAY_STAY: Final = _MUST_STAY | {
     EventType.CONTINUED,
     EventType.PUT_OFF,
     EventType.FENCED,
+    EventType.IN_LINE,
     EventType.RETRIED,
     EventType.UNROUTABLE,
     EventType.UNREADABLE,

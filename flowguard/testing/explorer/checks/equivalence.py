@@ -229,7 +229,8 @@ def _is_inner(message: Posted, history: History) -> bool:
     place = message.place
     if FLOW_STAGE not in message.attributes or message.is_letter:
         return False
-    return place.hop > 1 or place.retry > 0 or place.since > 0 or _goes_on(message, history)
+    waits = place.turn is not None
+    return place.hop > 1 or place.retry > 0 or place.since > 0 or waits or _goes_on(message, history)
 
 
 def _goes_on(message: Posted, history: History) -> bool:

@@ -21,6 +21,7 @@ from flowguard.testing.explorer.checks.calling import callers_are_answered
 from flowguard.testing.explorer.checks.fencing import only_owners_commit
 from flowguard.testing.explorer.checks.identity import ids_are_of_one_message
 from flowguard.testing.explorer.checks.lifetimes import no_life_is_shortened
+from flowguard.testing.explorer.checks.limits import places_are_kept
 from flowguard.testing.explorer.checks.outsiders import (
     answers_reach_only_what_they_name,
     insiders_change_nothing,
@@ -64,8 +65,9 @@ PROMISES: Final[tuple[Promise, ...]] = (
     insiders_change_nothing,
     callers_are_answered,
     hops_remember_once,
+    places_are_kept,
 )
-"""I1 to I17, and I19. I18 is the equivalence of batches."""
+"""I1 to I17, I19, I22 and I23. I18 is the equivalence of batches."""
 
 
 def invariant(function: Invariant) -> Invariant:

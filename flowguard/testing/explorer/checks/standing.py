@@ -50,6 +50,7 @@ _JUDGED: Final = frozenset(
         *(EventType.COMMITTED, EventType.WAITING, EventType.COMPLETED, EventType.FAILED, EventType.UNDONE),
         *(EventType.DONE, EventType.DUPLICATE, EventType.STALE, EventType.SUPERSEDED, EventType.IGNORED),
         *(EventType.GIVEN_UP, EventType.ATTACHED, EventType.KEPT, EventType.RESET, EventType.RETRIED),
+        EventType.IN_LINE,
         *(EventType.ANSWERED, EventType.TIMED_OUT, EventType.WAS_RESET, EventType.WAS_CANCELLED),
     }
 )

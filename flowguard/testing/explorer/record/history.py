@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from flowguard.events import Event, EventType
 from flowguard.project.declared import TableKey
+from flowguard.protocol.places import Places
 from flowguard.protocol.run import RunItem
 from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer.record.life import Shortened
@@ -133,6 +134,34 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacesVersion:
+    """The places of a limit's key as a write left them, at a moment (ms)."""
+
+    key: str
+    call: int
+    at: int
+    places: Places
+
+
+@dataclass(slots=True)
+class LimitedHandler:
+    """A call of the handler of a stage with limits, under the keys that its payload has.
+
+    It is made by a ``worker`` after so many ``calls``, ``at`` a moment, and its lease lives ``until`` another (ms).
+    ``hop`` names the object, request and hop: copies of its message are the same hop. ``raised_after`` is the number of
+    calls after which it has raised.
+    """
+
+    keys: tuple[str, ...]
+    hop: tuple[str, str, int]
+    worker: int
+    calls: int
+    at: int
+    until: int
+    raised_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Redriven:
     """A dead letter that was sent back.
 
@@ -211,6 +240,8 @@ class History:
     deliveries: list[DeliveryRecord] = field(default_factory=list)
     versions: list[Version] = field(default_factory=list)
     posted: list[Posted] = field(default_factory=list)
+    places: list[PlacesVersion] = field(default_factory=list)
+    limited: list[LimitedHandler] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     redriven: list[Redriven] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)

@@ -20,6 +20,8 @@ class RowKind(StrEnum):
     EARLY = "early answer"
     PLACE = "place of an answer for many"
     GROUP = "row of a group"
+    LIMIT = "places of a limit"
+    CALL = "message of who waits for a place"
     OTHER = "item of a handler's own"
 
 
@@ -28,11 +30,13 @@ _BEGINNINGS = (
     ("run#", "caller#", RowKind.CALLER),
     ("run#", "order#", RowKind.ORDER),
     ("run#", "cancel#", RowKind.CANCEL),
+    ("run#", "turn#", RowKind.CALL),
     ("run#", "", RowKind.HISTORY),
     ("wait#", "early", RowKind.EARLY),
     ("wait#", "#place#", RowKind.PLACE),
     ("wait#", "", RowKind.AWAITED),
     ("group#", "", RowKind.GROUP),
+    ("limit#", "", RowKind.LIMIT),
 )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from flowguard.aws.items import read_item
+from flowguard.aws.place_items import read_places
 from flowguard.sim.provision import LowLevelKey
-from flowguard.testing.explorer.record.history import CallRecord, History
+from flowguard.testing.explorer.record.history import CallRecord, History, PlacesVersion
 from flowguard.testing.explorer.record.life import RowKind, Shortened, kind_of
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.run.shared_statements import written_in
@@ -31,6 +32,8 @@ class Lives:
             stored = self._sandbox.raw(key)
             before, after = self._known.get(name), None if stored is None else dict(stored)
             self._known[name] = after
+            if kind is RowKind.LIMIT:
+                history.places.append(PlacesVersion(key["pk"]["S"], made.number, made.at, read_places(stored)))
             if before is not None and after is not None and _life(after) < _life(before):
                 history.shortened.append(_shortened(kind, name, made, before, after))
 

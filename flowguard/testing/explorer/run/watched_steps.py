@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Protocol
 
 from flowguard.flow import AnyFlow, is_flow
 from flowguard.project.queues import queue_of
+from flowguard.stage import AnyStage
 from flowguard.step import Step
-from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.history import History, LimitedHandler
 from flowguard.testing.explorer.record.site import calling_site, raising_site
 from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.worker import Worker
@@ -73,15 +74,45 @@ def _inbox_of(flow: AnyFlow) -> str:
 def _telling(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]:
     @functools.wraps(real)
     def handle(self: Any, *given: Any, **named: Any) -> Any:
+        began = _began(self, given, watching)
         try:
             if watching.debugger is None or watching.worker is None:
-                return real(self, *given, **named)
-            return watching.debugger.called(watching.worker.entry.worker, real, self, *given, **named)
+                outcome = real(self, *given, **named)
+            else:
+                outcome = watching.debugger.called(watching.worker.entry.worker, real, self, *given, **named)
+            if began is not None and isinstance(outcome, Coroutine):
+                return _awaited(outcome, began, watching)
+            return outcome
         except (Exception, SystemExit) as error:
             if (worker := watching.worker) is not None:
                 worker.entries[worker.turn].raised_at = raising_site(error)
             if watching.debugger is not None:
                 watching.debugger.raised(error)
+            if began is not None:
+                began.raised_after = len(watching.history.calls)
             raise
 
     return handle
+
+
+async def _awaited(outcome: Coroutine[Any, Any, Any], began: LimitedHandler, watching: Watching) -> Any:
+    try:
+        return await outcome
+    except (Exception, SystemExit):
+        began.raised_after = len(watching.history.calls)
+        raise
+
+
+def _began(stage: AnyStage, given: tuple[Any, ...], watching: Watching) -> LimitedHandler | None:
+    """Note that a handler of a stage with limits is called."""
+    if watching.worker is None or not stage.limits:
+        return None
+    payload, step = given
+    places = [limit.place_of(payload) for limit in stage.limits]
+    keys = tuple(f"limit#{step._message.flow}#{stage.name}#{place}" for place in places if place is not None)
+    hop, history = (step.object_id, step.request_id, step.hop), watching.history
+    item = history.latest()[f"run#{step._message.flow}#{step.object_id}"]
+    at, worker = step._clock.now(), watching.worker.entry.worker
+    began = LimitedHandler(keys, hop, worker, len(history.calls), at, item.lease_until)
+    history.limited.append(began)
+    return began

@@ -13,7 +13,7 @@ from flowguard.worker import claim_phase, fail_phase, kills, runtime
 from flowguard.worker.ending import Ending, acked
 from flowguard.worker.failure import Again, Never, after_failure
 from flowguard.worker.given_up import GivenUp
-from flowguard.worker.ports import Services
+from flowguard.worker.ports import Services, Store
 from flowguard.worker.routing import Arrival
 from tests.proofs.model import actions
 from tests.proofs.model.mutants.mutant import Mutant
@@ -53,7 +53,7 @@ def _dropped(self: GivenUp, arrival: Arrival, home: Queue, seconds: int) -> Endi
     return acked(arrival, None)
 
 
-def _unnoted(self: runtime.Runtime, arrival: Arrival, claim: Claim) -> Arrival:
+def _unnoted(store: Store, arrival: Arrival, claim: Claim) -> Arrival:
     many = claim.item.kills >= kills.MOST_KILLS
     return arrival._replace(problem=kills.killed(claim.item.kills)) if many else arrival
 
@@ -120,12 +120,12 @@ FAILURES = (
         ((GivenUp, "_back", _dropped),),
         caught_by="killed-later",
     ),
-    Mutant("one-kill-more", "a hop survives five kills", ((runtime, "MOST_KILLS", 6),), caught_by="kills"),
-    Mutant("one-kill-less", "a hop is given up after four kills", ((runtime, "MOST_KILLS", 4),), caught_by="kills"),
+    Mutant("one-kill-more", "a hop survives five kills", ((kills, "MOST_KILLS", 6),), caught_by="kills"),
+    Mutant("one-kill-less", "a hop is given up after four kills", ((kills, "MOST_KILLS", 4),), caught_by="kills"),
     Mutant(
         "kills-unnoted",
         "a claim that sees a killed worker does not note it",
-        ((runtime.Runtime, "_with_kills", _unnoted),),
+        ((runtime, "with_kills", _unnoted),),
         caught_by="kills",
     ),
     Mutant(

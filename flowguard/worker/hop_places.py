@@ -1,0 +1,364 @@
+"""The places of a hop: taken before its handler, given back after its commit. Who finds none stands in line.
+
+::
+
+    no place ─ its own message, delayed (the look) ─ the claim is released ─ join the line ─ ack
+    a place is free ─ the first in line is called: its message, which it has left ─ claim, take, handle, commit
+
+The look alone keeps a waiter alive: everything else may fail. It comes again and again, until the hop is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final, TypeAlias
+
+from flowguard.errors import PlacesBusy, TooLarge
+from flowguard.events import EventType
+from flowguard.limit import PerKey
+from flowguard.protocol.claims import found_note, is_left_over
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.places import (
+    Change,
+    Holder,
+    Hop,
+    Places,
+    Terms,
+    before,
+    first_seen,
+    given_back,
+    joined,
+    lapses_in,
+    taken,
+    withdrawn,
+)
+from flowguard.protocol.run import BackOff, Claim
+from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.startup.named_tuple import NamedTuple
+from flowguard.verdicts import Verdict
+from flowguard.wire.message import ErrorNote
+from flowguard.wire.turn import Turn
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.ending import Ending, acked, kept
+from flowguard.worker.hop_memory import NoPlace
+from flowguard.worker.lifetimes import longest_lease
+from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Short, Take
+from flowguard.worker.ports import Services
+from flowguard.worker.routing import Arrival
+from flowguard.worker.turn_messages import TurnMessages
+
+_MS: Final = timedelta(milliseconds=1)
+
+SHORTEST_LOOK: Final = 5_000
+"""ms between two looks, at least."""
+
+LONGEST_LOOK: Final = LONGEST_SQS_DELAY // _MS
+
+UNCALLED_LOOK: Final = 10_000
+"""ms until who cannot be called looks again, near the head of the line: before its turn is over, if that comes."""
+
+LEAST_IN_PLACE: Final = 60_000
+"""ms until a record that waits in its place is seen again, at least."""
+
+LOST_AFTER: Final = 2 * LONGEST_LOOK
+"""ms after which a look that has not come is lost."""
+
+MOST_LOOKERS: Final = 3
+"""So many of the first in line look when a place may lapse. All look after half of what they have waited."""
+
+FIRST_LOOK: Final = 10_000
+"""ms after which a hop looks for the first time, where no place may lapse before that."""
+
+SELDOM: Final = 600_000
+"""ms between two looks, at most: all that was to call the hop may have failed."""
+
+
+class _Taken(NamedTuple):
+    """A place that was asked for."""
+
+    limit: PerKey
+    key: PlaceKey
+
+
+class _Full(NamedTuple):
+    """A limit that has no place, and the item that says so. None where it is not known, for the ``error`` if any."""
+
+    limit: PerKey
+    key: PlaceKey
+    seen: Seen | None = None
+    error: Exception | None = None
+
+
+class HopPlaces:
+    """The places of one attempt of a hop. It lives as long as that."""
+
+    def __init__(self, services: Services, emitter: Emitter, arrival: Arrival, claim: Claim | None) -> None:
+        """``claim`` is None for a hop that was not claimed: it can only leave the line."""
+        self._services = services
+        self._emitter = emitter
+        self._arrival = arrival
+        self._claim = claim
+        self._taken: list[_Taken] = []
+        message, now = arrival.message, services.clock.now()
+        self._turn = message.turn
+        since = now if self._turn is None else min(self._turn.arrival, now)
+        self._messages = TurnMessages(services, emitter, arrival)
+        self._hop = Hop(self._messages.token, message.object_id, since)
+        self._line = None if self._turn is None else self._turn.place
+        """The place whose line the hop leaves where it does not begin."""
+        self._has_taken = False
+
+    # -- take and give back
+
+    def take(self, payload: Any) -> None:
+        """Take the places of the stage's limits, all or none, and once.
+
+        The limit that the hop stands in line for comes first. Raises :class:`NoPlace` where a place is not free, and
+        for a look of an attempt that has failed: it began when it was called, and its retry rests.
+        """
+        if self._has_taken:
+            return
+        if is_left_over(self._own_claim):
+            raise NoPlace(self._left_over)
+        places = [(limit, limit.place_of(payload)) for limit in self._limits]
+        waits_for = None if self._turn is None else self._turn.place
+        for limit, place in sorted(places, key=lambda pair: pair[1] != waits_for):
+            if place is not None:
+                self._take(limit, self._key(place))
+        if self._turn is not None and waits_for in [place for _, place in places]:
+            self._line = None
+            self._messages.forget()
+        self._has_taken = True
+
+    def _take(self, limit: PerKey, key: PlaceKey) -> None:
+        holder = self._holder
+        self._taken.append(_Taken(limit, key))
+        now = self._services.clock.now()
+        ends = (now + longest_lease(self._arrival)) // 1000
+        free = Take(self._hop.token, holder, limit.at_once, ends) if self._turn is None else None
+        try:
+            change, seen = self._change(
+                limit, key, lambda places, terms: taken(places, self._hop, holder, terms), short=free
+            )
+        except PlacesBusy:
+            raise self._no_place(_Full(limit, key)) from None
+        except Exception as error:
+            raise self._no_place(_Full(limit, key, error=error)) from error
+        if not change.granted:
+            self._taken.pop()
+            raise self._no_place(_Full(limit, key, seen))
+
+    def _no_place(self, full: _Full) -> NoPlace:
+        """Give back what was taken of other limits: nobody waits with a place."""
+        self._give_back()
+        return NoPlace(lambda: self._parked(full))
+
+    def end(self) -> None:
+        """Give back what the attempt holds, and leave the line where it stands there. A place that stays lapses."""
+        self._give_back()
+        if self._line is not None and self._withdraw(self._line):
+            self._messages.forget()
+
+    def _give_back(self) -> None:
+        """Give back the places, and call the next in line."""
+        held, self._taken = self._taken, []
+        for limit, key in held:
+            with suppress(Exception):  # the place lapses with the lease
+                self._free(limit, key, self._holder)
+
+    def _free(self, limit: PerKey, key: PlaceKey, holder: Holder) -> None:
+        mine = GiveBack(self._hop.token, holder)
+        self._change(
+            limit,
+            key,
+            lambda places, terms: given_back(places, self._hop, holder.owner, terms),
+            short=mine,
+            frees=True,
+        )
+
+    def _withdraw(self, place: str) -> bool:
+        """Leave a line, and answer whether this attempt of the hop stood there.
+
+        Of a limit that the stage has no more nothing is changed: nobody is served there.
+        """
+        name = place.partition("#")[0]
+        stood_there = False
+
+        def left(places: Places, terms: Terms) -> Change:
+            nonlocal stood_there
+            waiter = places.line.get(self._hop.token)
+            stood_there = waiter is not None and waiter.arrival <= self._hop.arrival
+            return withdrawn(places, self._hop, terms)
+
+        for limit in self._limits:
+            if limit.title == name:
+                with suppress(Exception):  # who does not come is dropped
+                    self._change(limit, self._key(place), left)
+        return stood_there
+
+    # -- stand in line
+
+    def _left_over(self) -> Ending:
+        """Acknowledge a look whose attempt has failed. Its note goes back into the item, for a copy of the look."""
+        self._line = None
+        note = found_note(self._own_claim)
+        assert note is not None  # noqa: S101 - it is what has told so
+        with suppress(Exception):  # a copy of the look is one more attempt, as any copy during a rest
+            self._services.store.back_off(self._own_claim, note)
+        self._emitter.emit(EventType.DUPLICATE, self._arrival)
+        return acked(self._arrival, Verdict.DUPLICATE)
+
+    def _parked(self, full: _Full) -> Ending:
+        """Stand in line, and acknowledge the message once its look is sent. Raises what keeps the record in its queue.
+
+        The line is joined last: a call must find nobody at work on its hop.
+        """
+        line, self._line = self._line, None
+        if full.error is not None:
+            raise full.error
+        if line is not None and line != full.key.place:
+            self._withdraw(line)
+        if self._arrival.envelope.retried_in_place:
+            return self._kept_in_place(full)
+        if full.seen is not None:
+            self._hop = first_seen(full.seen.places, self._hop)
+        if not self._is_heir:
+            return self._ended_copy(full)
+        turn = Turn(self._hop.arrival, full.key.place)
+        try:
+            can_be_called = self._messages.keep(self._again(turn))
+            delay = self._delay(full, can_be_called=can_be_called)
+            look = self._again(turn._replace(look=self._own_claim.item.epoch), delay)
+        except TooLarge:
+            return self._kept_in_place(full)
+        return self._looks_again(full, look, delay)
+
+    def _looks_again(self, full: _Full, look: Send, delay: int) -> Ending:
+        refusal = self._services.sender.send([look]).get(0)
+        self._emitter.sent(self._arrival.message, look, refusal)
+        if refusal is not None:
+            self._release(None)
+            why = f"its look was not sent to {look.to}: {refusal.why}"
+            return kept(self._arrival, Verdict.CLAIMED, "").kept(why, for_minutes=refusal.for_minutes)
+        self._release(self._note(full, delay))
+        self._emitter.emit(EventType.IN_LINE, self._arrival, limit=full.limit.title, delay=delay)
+        self._join(full)
+        return acked(self._arrival, Verdict.CLAIMED)
+
+    @property
+    def _is_heir(self) -> bool:
+        """Answer whether this copy of the hop is the one that looks again.
+
+        A call is not: the look is under way. An earlier look is not, nor a copy of one. Where the item does not say
+        which look is the last, each is: then one of two ends when it looks again.
+        """
+        if self._turn is None:
+            return True
+        note, now = found_note(self._own_claim), self._services.clock.now()
+        if self._turn.is_call or note is None or note.look is None:
+            return not self._turn.is_call
+        return self._turn.look >= note.look or note.until + LOST_AFTER < now
+
+    def _ended_copy(self, full: _Full) -> Ending:
+        """Acknowledge a copy of a hop whose look is under way. It stays in line, and may have taken its text before."""
+        with suppress(Exception):  # its look comes
+            self._messages.keep(self._again(Turn(self._hop.arrival, full.key.place)))
+        self._release(found_note(self._own_claim))
+        self._emitter.emit(EventType.IN_LINE, self._arrival, limit=full.limit.title)
+        self._join(full)
+        return acked(self._arrival, Verdict.CLAIMED)
+
+    def _kept_in_place(self, full: _Full) -> Ending:
+        """Leave the record in its queue, which brings it again. There is no queue for a look, or none takes it.
+
+        It stays the one that looks. Each receive counts, so it looks seldom.
+        """
+        lapses = SELDOM if full.seen is None else lapses_in(full.seen.places, self._services.clock.now())
+        delay = self._bounded(max(lapses, LEAST_IN_PLACE)) // 1000
+        number = 0 if self._turn is None else self._turn.look
+        self._release(self._note(full, delay)._replace(look=number))
+        self._services.sender.postpone(self._arrival.envelope, delay)
+        self._emitter.emit(EventType.IN_LINE, self._arrival, limit=full.limit.title, delay=delay)
+        return kept(self._arrival, Verdict.CLAIMED, f"no place is free of the limit {full.limit.title}")
+
+    def _again(self, turn: Turn, delay: int = 0) -> Send:
+        return self._messages.again(turn, self._own_claim.item.epoch, delay)
+
+    def _join(self, full: _Full) -> None:
+        with suppress(Exception):  # the look joins
+            self._change(full.limit, full.key, lambda places, terms: joined(places, self._hop, terms), full.seen)
+
+    def _release(self, note: BackOff | None) -> None:
+        with suppress(Exception):  # the lease ends by itself
+            self._services.store.release(self._own_claim, self._services.clock.now(), failed=False, rest=note)
+
+    def _note(self, full: _Full, delay: int) -> BackOff:
+        """Return what the item says of the hop meanwhile. The number tells which look is the last."""
+        now = self._services.clock.now()
+        note = ErrorNote("Waiting", f"for a place of the limit {full.limit.title}", now)
+        return BackOff(note, now + delay * 1000, self._own_claim.item.epoch)
+
+    def _delay(self, full: _Full, *, can_be_called: bool) -> int:
+        """Return after how many seconds the hop looks again. Somebody of each line looks when a place may lapse."""
+        now = self._services.clock.now()
+        ms = min(max((now - self._hop.arrival) // 2, FIRST_LOOK), SELDOM)
+        if full.seen is not None and before(full.seen.places, self._hop) < MOST_LOOKERS:
+            ms = min(ms, lapses_in(full.seen.places, now) if can_be_called else UNCALLED_LOOK)
+        ms += round(max(ms, SHORTEST_LOOK) / 2 * self._services.draw.random())
+        return -(-min(max(self._bounded(ms), SHORTEST_LOOK), LONGEST_LOOK) // 1000)
+
+    def _bounded(self, ms: int) -> int:
+        """Return a rest after which nobody takes the run for abandoned yet: it looks three times before that."""
+        flow = self._arrival.flow
+        return ms if flow.on_conflict is OnConflict.SUPERSEDE else min(ms, flow.abandoned_after // _MS // 3)
+
+    # -- the key's item
+
+    def _change(
+        self,
+        limit: PerKey,
+        key: PlaceKey,
+        decide: _DecideBy,
+        seen: Seen | None = None,
+        *,
+        short: Short | None = None,
+        frees: bool = False,
+    ) -> Changed:
+        """Change the item of a key, and call whose turn has come."""
+        terms = Terms(limit.at_once, self._services.clock.now(), longest_lease(self._arrival))
+        changed = self._services.store.places.change(
+            key, lambda places: decide(places, terms), self._services.ids.new(), seen, short=short, frees=frees
+        )
+        if changed.change.calls:
+            with suppress(Exception):  # their looks come
+                self._messages.call(key, changed.change.calls)
+        return changed
+
+    def _key(self, place: str) -> PlaceKey:
+        return PlaceKey(self._arrival.flow.name, self._arrival.message.stage, place)
+
+    @property
+    def _limits(self) -> tuple[PerKey, ...]:
+        stage = self._arrival.stage
+        return () if stage is None else stage.limits
+
+    @property
+    def _holder(self) -> Holder:
+        item = self._own_claim.item
+        return Holder(item.owner, item.lease_until)
+
+    @property
+    def _own_claim(self) -> Claim:
+        assert self._claim is not None  # noqa: S101 - a hop that was not claimed takes nothing
+        return self._claim
+
+
+_DecideBy: TypeAlias = Callable[[Places, Terms], Change]
+
+
+def withdraw(services: Services, emitter: Emitter, arrival: Arrival) -> None:
+    """Let a hop leave its line whose claim was refused for good."""
+    HopPlaces(services, emitter, arrival, None).end()

@@ -1,0 +1,481 @@
+"""The items of limits on each engine: one conditional write of what was decided, whatever others do meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Final
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from flowguard.aws import place_items
+from flowguard.aws.clients import Clients
+from flowguard.aws.place_items import (
+    KEPT_FOR,
+    LONGEST_PAUSE,
+    LONGEST_TEXT,
+    MOST_TRIES,
+    PATIENT_TRIES,
+    ROUNDED_TO,
+    DynamoDBPlaces,
+    read_places,
+)
+from flowguard.aws.services import aws_store
+from flowguard.errors import PlacesBusy
+from flowguard.protocol.places import NOBODY, Change, Holder, Hop, Places, Terms, Waiter, given_back, joined, taken
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Take
+from tests.aws.engines import on_memory
+
+NOW: Final = 1_800_000_000_000
+TERMS: Final = Terms(1, NOW, 1_800_000)
+KEY: Final = PlaceKey("orders", "price", "customer#d1")
+NEW: Final = Seen(NOBODY)
+ROW: Final[Any] = {"pk": {"S": "limit#orders#price#customer#d1"}, "sk": {"S": "limit"}}
+A, B = Hop("a", "order a#1", NOW - 2), Hop("b", "order b 2", NOW - 1)
+
+
+@pytest.fixture
+def places(clients: Clients) -> DynamoDBPlaces:
+    return aws_store(Settings(), clients).places
+
+
+def take(places: DynamoDBPlaces, hop: Hop = A, nonce: str = "n1", seen: Seen | None = NEW) -> Changed:
+    holder = Holder(f"owner of {hop.token}", NOW + 30_000)
+    return places.change(KEY, lambda found: taken(found, hop, holder, TERMS), nonce, seen)
+
+
+def back(places: DynamoDBPlaces, seen: Seen | None, hop: Hop = A, nonce: str = "n2") -> Changed:
+    return places.change(KEY, lambda found: given_back(found, hop, f"owner of {hop.token}", TERMS), nonce, seen)
+
+
+def join(places: DynamoDBPlaces, hop: Hop = B, nonce: str = "n3", seen: Seen | None = None) -> Changed:
+    return places.change(KEY, lambda found: joined(found, hop, TERMS), nonce, seen)
+
+
+def raw(places: DynamoDBPlaces) -> Any:
+    return places.client.get_item(TableName="flowguard", Key=ROW).get("Item")
+
+
+def looked(places: DynamoDBPlaces) -> Places:
+    return places.change(KEY, Change, "nobody").seen.places
+
+
+def test_a_first_place_is_one_write_and_its_return_another(places: DynamoDBPlaces) -> None:
+    with intercept(calls := Recorder()):
+        change, seen = take(places)
+        assert change.granted
+        assert back(places, seen).seen.places == NOBODY
+    assert [call.operation for call in calls.calls] == ["PutItem", "PutItem"]
+    assert looked(places) == NOBODY
+
+
+def test_what_is_written_is_read_again(places: DynamoDBPlaces) -> None:
+    _, seen = take(places)
+    stands = join(places, seen=seen).seen
+    assert looked(places) == stands.places
+    assert stands.places == Places({"a": Holder("owner of a", NOW + 30_000)}, {"b": Waiter(NOW - 1, "order b 2", NOW)})
+
+
+# -- one entry, while nobody stands in line
+
+
+def take_free(
+    places: DynamoDBPlaces, hop: Hop, nonce: str, at_once: int = 2, ends: int = NOW // 1000 + 1_800
+) -> Changed:
+    holder, terms = Holder(f"owner of {hop.token}", NOW + 30_000), Terms(at_once, NOW, 1_800_000)
+    free = Take(hop.token, holder, at_once, ends)
+    return places.change(KEY, lambda found: taken(found, hop, holder, terms), nonce, short=free)
+
+
+def free(places: DynamoDBPlaces, hop: Hop, nonce: str, owner: str = "") -> Changed:
+    holder, terms = Holder(owner or f"owner of {hop.token}", NOW + 30_000), Terms(2, NOW, 1_800_000)
+    mine = GiveBack(hop.token, holder)
+    return places.change(KEY, lambda found: given_back(found, hop, holder.owner, terms), nonce, short=mine, frees=True)
+
+
+def operations(calls: Recorder) -> list[str]:
+    return [call.operation for call in calls.calls]
+
+
+def test_a_place_of_a_known_key_is_one_write_and_its_return_another_whoever_else_is_at_work(
+    places: DynamoDBPlaces,
+) -> None:
+    take_free(places, A, "n0")
+    with intercept(calls := Recorder()):
+        changed = take_free(places, B, "n1")
+        assert changed.change.granted
+        assert set(changed.seen.places.held) == {"a", "b"}
+        assert set(free(places, A, "n2").seen.places.held) == {"b"}
+        assert free(places, B, "n3").seen.places == NOBODY
+    assert operations(calls) == ["UpdateItem"] * 3
+    assert looked(places) == NOBODY
+
+
+def test_the_first_place_of_a_key_is_a_refused_write_and_one_more(places: DynamoDBPlaces) -> None:
+    with intercept(calls := Recorder()):
+        assert take_free(places, A, "n1").change.granted
+    assert operations(calls) == ["UpdateItem", "PutItem"]
+
+
+def test_who_makes_the_item_of_a_key_after_another_takes_one_entry_of_it(places: DynamoDBPlaces) -> None:
+    """Else short changes of others would refuse its write of the whole again and again."""
+    others = False
+
+    def meanwhile(call: ApiCall, proceed: Proceed) -> Response:
+        nonlocal others
+        if call.operation == "PutItem" and not others:
+            others = True
+            take_free(places, B, "n1")
+        return proceed()
+
+    with intercept(calls := Recorder()), intercept(meanwhile):
+        assert set(take_free(places._replace(pause=lambda _: None), A, "n2").seen.places.held) == {"a", "b"}
+    assert operations(calls)[-1] == "UpdateItem"
+
+
+def test_no_more_are_taken_than_there_are(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n1", at_once=1)
+    with intercept(calls := Recorder()):
+        change, seen = take_free(places, B, "n2", at_once=1)
+    assert (change.granted, set(seen.places.held)) == (False, {"a"})
+    assert operations(calls) == ["UpdateItem"]
+
+
+def test_a_newcomer_passes_nobody_in_line(places: DynamoDBPlaces) -> None:
+    take(places)
+    join(places)
+    back(places, None)
+    stranger = Hop("z", "order z", NOW)
+    with intercept(calls := Recorder()):
+        assert not take_free(places, stranger, "n4", at_once=1).change.granted
+    assert operations(calls) == ["UpdateItem"]
+
+
+def test_who_frees_a_place_calls_who_stands_in_line(places: DynamoDBPlaces) -> None:
+    _, seen = take(places)
+    join(places, seen=seen)
+    with intercept(calls := Recorder()):
+        assert B in free(places, A, "n4").change.calls
+    assert operations(calls) == ["UpdateItem", "PutItem"]
+
+
+def test_another_owner_of_the_hop_keeps_its_place(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n1")
+    with intercept(calls := Recorder()):
+        assert "a" in free(places, A, "n2", owner="one before").seen.places.held
+    assert operations(calls) == ["UpdateItem"]
+
+
+def test_a_hop_that_has_a_place_gets_its_new_owner(places: DynamoDBPlaces) -> None:
+    """It takes no second one, and the entry is not written over without a decision."""
+    take_free(places, A, "n1", at_once=1)
+    holder, terms = Holder("the next", NOW + 60_000), Terms(1, NOW, 1_800_000)
+    short = Take("a", holder, 1, NOW // 1000)
+    with intercept(calls := Recorder()):
+        change = places.change(KEY, lambda found: taken(found, A, holder, terms), "n2", short=short).change
+    assert change.granted
+    assert operations(calls) == ["UpdateItem", "PutItem"]
+    assert looked(places).held == {"a": holder}
+
+
+def test_a_short_write_makes_what_was_seen_another_item(places: DynamoDBPlaces) -> None:
+    """Who has read the item before decides anew."""
+    take_free(places, A, "n1")
+    old = places.change(KEY, Change, "nobody").seen
+    take_free(places, B, "n2")
+    other = places.change(KEY, Change, "nobody").seen
+    assert old.nonce != other.nonce
+    assert len(join(places, Hop("c", "order c", NOW), "n3", old).seen.places.held) == 2
+    free(places, A, "n4")
+    assert places.change(KEY, Change, "nobody").seen.nonce not in (old.nonce, other.nonce)
+
+
+def test_a_short_write_never_makes_the_item_live_shorter(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n1")
+    assert take_free(places, B, "n2").change.granted
+    free(places, B, "n3")
+    ends = int(raw(places)["ttl"]["N"])
+    assert ends % ROUNDED_TO == 0
+    assert NOW // 1000 + 1_800 + KEPT_FOR <= ends < NOW // 1000 + 1_800 + KEPT_FOR + ROUNDED_TO
+    with intercept(calls := Recorder()):
+        assert take_free(places, B, "n4", ends=NOW // 1000 - 7_200).change.granted
+    assert operations(calls) == ["UpdateItem", "PutItem"]
+    assert int(raw(places)["ttl"]["N"]) == ends
+
+
+@pytest.mark.parametrize("taking", [True, False])
+def test_a_short_write_whose_answer_is_lost_has_been_made(taking: bool, places: DynamoDBPlaces) -> None:
+    take_free(places, B, "n0")
+    if not taking:
+        take_free(places, A, "n1")
+
+    def twice(call: ApiCall, proceed: Proceed) -> Response:
+        proceed()
+        return proceed()
+
+    with intercept(twice):
+        changed = take_free(places, A, "n2") if taking else free(places, A, "n2")
+    assert changed.change.granted == taking
+    assert set(looked(places).held) == ({"a", "b"} if taking else {"b"})
+
+
+def test_any_other_failure_of_a_short_write_is_the_services() -> None:
+    with on_memory() as clients:
+        places = aws_store(Settings(), clients).places
+
+        def denied(call: ApiCall, proceed: Proceed) -> Response:
+            raise ClientError({"Error": {"Code": "AccessDeniedException"}}, call.operation)
+
+        with intercept(denied), pytest.raises(ClientError, match="AccessDenied"):
+            take_free(places, A, "n1")
+
+
+# -- the whole item
+
+
+@pytest.mark.parametrize(
+    "error", [ClientError({"Error": {"Code": "AccessDeniedException"}}, "UpdateItem"), OSError("the network is down")]
+)
+def test_a_short_write_that_fails_is_not_taken_for_a_refused_one(error: Exception) -> None:
+    """The write of the whole item might go through, and is not tried."""
+
+    def refused(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem":
+            raise error
+        return proceed()
+
+    with on_memory() as clients, intercept(refused), pytest.raises(type(error)):
+        take_free(aws_store(Settings(), clients).places, A, "n1")
+
+
+def short_calls(seen: Seen | None) -> list[str]:
+    """The calls of a change that knows the item as that, where it is as it was made by a first change."""
+    holder = Holder("owner of a", NOW + 30_000)
+    with on_memory() as clients:
+        places = aws_store(Settings(), clients).places
+        if seen is not None and seen.nonce:
+            seen = join(places).seen if seen.places.line else take(places, B).seen
+        with intercept(calls := Recorder()):
+            decide = lambda found: taken(found, A, holder, Terms(2, NOW, 1_800_000))  # noqa: E731 - one expression
+            changed = places.change(KEY, decide, "n9", seen, short=Take("a", holder, 2, NOW // 1000 + 1_800))
+            assert changed.change.granted
+    return operations(calls)
+
+
+def test_a_short_write_is_made_of_an_item_that_is_there_and_has_no_line() -> None:
+    assert short_calls(Seen(Places({"b": Holder("", 1)}), "n")) == ["UpdateItem"]
+    assert short_calls(NEW) == ["PutItem"]
+    assert short_calls(Seen(Places({}, {"b": Waiter(1, "o", 1)}), "n")) == ["PutItem"]
+
+
+def test_a_short_write_is_all_that_is_written_even_beside_a_place_that_has_lapsed(places: DynamoDBPlaces) -> None:
+    over = Holder("owner of x", NOW - 60_000)
+    places.change(KEY, lambda found: Change(Places({"x": over})), "n0", NEW)
+    with intercept(calls := Recorder()):
+        assert take_free(places, A, "n1").change.granted
+        free(places, A, "n2")
+    assert operations(calls) == ["UpdateItem", "UpdateItem"]
+
+
+def test_a_short_write_that_comes_late_replaces_no_newer_owner_of_the_hop(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n0")
+    newer = Take("a", Holder("a newer owner", NOW + 60_000), 2, NOW // 1000 + 1_800)
+    with intercept(calls := Recorder()):
+        places.change(KEY, lambda found: taken(found, A, newer.holder, Terms(2, NOW, 1_800_000)), "n1", short=newer)
+    assert operations(calls) == ["UpdateItem", "PutItem"], "the first is refused, and the second is decided of the item"
+
+
+def test_an_item_that_ends_in_the_same_hour_takes_a_short_write(places: DynamoDBPlaces) -> None:
+    for hop in (A, B):
+        take_free(places, hop, f"n of {hop.token}", 3)
+    with intercept(calls := Recorder()):
+        assert take_free(places, Hop("c", "order c", NOW), "n3", 3).change.granted
+    assert operations(calls) == ["UpdateItem"]
+
+
+def test_a_place_that_is_freed_makes_what_was_seen_another_item(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n1")
+    before = take_free(places, B, "n2").seen.nonce
+    assert free(places, A, "n3").seen.nonce != before
+
+
+def test_a_change_that_knows_nothing_reads_first(places: DynamoDBPlaces) -> None:
+    with intercept(calls := Recorder()):
+        join(places)
+    assert operations(calls) == ["GetItem", "PutItem"]
+
+
+def test_who_finds_no_place_writes_nothing_and_learns_who_is_there(places: DynamoDBPlaces) -> None:
+    take(places)
+    before = raw(places)
+    with intercept(calls := Recorder()):
+        change, seen = take(places, B, "n9")
+    assert not change.granted
+    assert "a" in seen.places.held
+    assert raw(places) == before
+    assert [call.operation for call in calls.calls] == ["PutItem"]
+
+
+def test_a_change_of_what_others_have_written_meanwhile_is_decided_anew(places: DynamoDBPlaces) -> None:
+    _, seen = take(places)
+    join(places)
+    change, after = back(places, seen)
+    assert change.calls == (B,)
+    assert after.places == Places(line={"b": Waiter(NOW - 1, "order b 2", NOW, NOW)}) == looked(places)
+
+
+def test_a_removed_item_is_no_item_that_was_seen(places: DynamoDBPlaces) -> None:
+    _, seen = take(places)
+    back(places, seen)
+    places.client.delete_item(TableName="flowguard", Key=ROW)  # as TTL does
+    change, after = back(places, seen, nonce="n8")
+    assert (change.after, after) == (NOBODY, Seen(NOBODY))
+    assert take(places, B, "n9", seen).change.granted
+
+
+def test_an_item_of_other_writes_is_not_taken_for_the_one_that_was_seen(places: DynamoDBPlaces) -> None:
+    """The place was given back and taken by another: an old guess must not write over that."""
+    _, seen = take(places)
+    back(places, seen)
+    take(places, B, "n5")
+    change, after = back(places, seen, nonce="n6")
+    assert change.after == after.places == looked(places)
+    assert "b" in after.places.held
+
+
+@pytest.mark.parametrize("ending", ["taken", "removed"])
+def test_a_write_whose_answer_is_lost_has_been_made(ending: str, places: DynamoDBPlaces) -> None:
+    """botocore makes it again, and meets its own write."""
+    seen = take(places).seen if ending == "removed" else NEW
+
+    def twice(call: ApiCall, proceed: Proceed) -> Response:
+        proceed()
+        return proceed()
+
+    with intercept(twice):
+        change = take(places) if ending == "taken" else back(places, seen)
+    assert change.change.granted == (ending == "taken")
+    assert len(looked(places).held) == (ending == "taken")
+
+
+def test_the_calls_of_a_write_whose_answer_is_lost_are_made(places: DynamoDBPlaces) -> None:
+    _, seen = take(places)
+    seen = join(places, seen=seen).seen
+
+    def twice(call: ApiCall, proceed: Proceed) -> Response:
+        proceed()
+        return proceed()
+
+    with intercept(twice):
+        assert back(places, seen).change.calls == (B,)
+
+
+def test_the_item_outlives_each_lease_in_it_and_never_lives_shorter(places: DynamoDBPlaces) -> None:
+    _, seen = take(places)
+    ends = int(raw(places)["ttl"]["N"])
+    assert ends == (NOW + 30_000) // 1000 + KEPT_FOR
+    join(places, seen=seen)
+    back(places, None)
+    assert int(raw(places)["ttl"]["N"]) == ends
+
+
+def test_who_stands_in_line_keeps_the_item_for_a_day(places: DynamoDBPlaces) -> None:
+    join(places)
+    assert int(raw(places)["ttl"]["N"]) == NOW // 1000 + KEPT_FOR
+
+
+def test_a_guess_that_says_nothing_is_to_be_written_is_read_again(places: DynamoDBPlaces) -> None:
+    _, seen = take(places)
+    back(places, seen)
+    with intercept(calls := Recorder()):
+        assert take(places, B, "n9", seen).change.granted
+    assert [call.operation for call in calls.calls] == ["GetItem", "PutItem"]
+
+
+def test_an_item_that_is_not_there_holds_nobody() -> None:
+    assert read_places(None) == NOBODY
+
+
+@pytest.mark.parametrize(("frees", "tries"), [(False, MOST_TRIES), (True, PATIENT_TRIES)])
+def test_after_many_changes_by_others_the_hop_is_told_so(frees: bool, tries: int) -> None:
+    pauses: list[float] = []
+    with on_memory() as clients:
+        places = aws_store(Settings(), clients).places._replace(pause=pauses.append)
+        take(places)
+        names = itertools.count()
+
+        def moved(found: Places) -> Change:
+            return Change(found._replace(line={f"another {next(names)}": Waiter(NOW, "o", NOW)}))
+
+        others = False
+
+        def changed(call: ApiCall, proceed: Proceed) -> Response:
+            nonlocal others
+            if call.operation == "PutItem" and not others:
+                others = True
+                places.change(KEY, moved, f"other {next(names)}")
+                others = False
+            return proceed()
+
+        with intercept(changed), pytest.raises(PlacesBusy, match=f"customer#d1 .* {tries} times") as raised:
+            places.change(KEY, lambda found: joined(found, B, TERMS), "mine", frees=frees)
+        assert raised.value.place == KEY.place
+        assert len(pauses) >= tries
+        assert 0 < max(pauses) <= LONGEST_PAUSE
+        assert "b" not in looked(places).line
+
+
+@pytest.mark.parametrize(
+    "code", ["ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded"]
+)
+def test_a_key_that_is_asked_too_often_is_busy(code: str) -> None:
+    with on_memory() as clients:
+        places = aws_store(Settings(), clients).places
+
+        def throttled(call: ApiCall, proceed: Proceed) -> Response:
+            raise ClientError({"Error": {"Code": code}}, call.operation)
+
+        with intercept(throttled), pytest.raises(PlacesBusy, match=code):
+            take(places)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ClientError({"Error": {"Code": "AccessDeniedException"}}, "PutItem"), EndpointConnectionError(endpoint_url="u")],
+)
+def test_any_other_failure_is_the_services(error: Exception) -> None:
+    with on_memory() as clients:
+        places = aws_store(Settings(), clients).places
+
+        def failing(call: ApiCall, proceed: Proceed) -> Response:
+            raise error
+
+        with intercept(failing), pytest.raises(type(error)):
+            take(places)
+
+
+def test_the_message_of_who_waits_is_kept_read_and_removed(places: DynamoDBPlaces) -> None:
+    text = "a text that is longer than a short one " * 99
+    assert places.text("orders", "o1", "a") is None
+    assert places.keep_text("orders", "o1", "a", "the one before", NOW)
+    assert places.keep_text("orders", "o1", "a", text, NOW + 5_000)
+    assert places.text("orders", "o1", "a") == text
+    key: Any = {"pk": {"S": "run#orders#o1"}, "sk": {"S": "turn#a"}}
+    assert places.client.get_item(TableName="flowguard", Key=key)["Item"]["ttl"] == {"N": str(NOW // 1000 + 5)}
+    places.forget_text("orders", "o1", "a")
+    assert places.text("orders", "o1", "a") is None
+
+
+@pytest.mark.parametrize(("left", "kept"), [(0, True), (-1, False)])
+def test_a_message_that_no_row_holds_is_not_kept(left: int, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place_items, "LONGEST_TEXT", 100 + left)
+    with on_memory() as clients:
+        places = aws_store(Settings(), clients).places
+        assert places.keep_text("orders", "o1", "a", "x" * 100, NOW) == kept
+        assert (places.text("orders", "o1", "a") is not None) == kept
+
+
+def test_the_longest_message_leaves_room_in_its_row() -> None:
+    assert LONGEST_TEXT == 409_600 - 8_192

@@ -1,0 +1,191 @@
+"""Limits as stages say them: what names a key, and the mistakes of a definition."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard import DefinitionError, Done, Flow, Outcome, PerKey, Queue, Stage, Step, Topic
+from flowguard.errors import RunFailed
+from flowguard.protocol.conflict import OnConflict
+from flowguard.retry import RetryPolicy
+from flowguard.worker.leases import keeps_lease, why_leased
+
+
+class Inner(BaseModel):
+    name: str | None = None
+
+
+class Order(BaseModel):
+    order_id: str
+    customer: str = "c1"
+    number: int = 7
+    inner: Inner = Inner()
+
+
+def stage(limit: Any, **options: Any) -> type[Stage[Any]]:
+    class Charge(Stage[Order], name="charge", limit=limit, **options):
+        def handle(self, order: Order, step: Step) -> Outcome:
+            return Done()
+
+    return Charge
+
+
+@pytest.mark.parametrize("key", ["customer", "number", "inner.name"])
+def test_a_field_names_the_key_and_no_value_stands_in_its_name(key: str) -> None:
+    order = Order(order_id="o1", inner=Inner(name="c1"))
+    place = PerKey(key, at_once=1).place_of(order)
+    assert place is not None
+    assert place.startswith(f"{key}#")
+    assert len(place) == len(key) + 1 + 32
+
+
+def test_equal_values_have_one_key_and_others_have_others() -> None:
+    limit = PerKey("customer", at_once=1)
+    one, same, other = (limit.place_of(Order(order_id=name, customer=name[0])) for name in ("a1", "a2", "b1"))
+    assert one == same != other
+
+
+def test_a_function_names_the_key_or_leaves_a_payload_unlimited() -> None:
+    limit = PerKey(lambda order: order.inner.name, at_once=1, name="inner")
+    assert limit.place_of(Order(order_id="o1")) is None
+    place = limit.place_of(Order(order_id="o1", inner=Inner(name="\ud800")))
+    assert place is not None
+    assert place.startswith("inner#")
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        (PerKey("inner.name", at_once=1), "the payload has no usable 'inner.name' to limit by"),
+        (PerKey(lambda order: order.none, at_once=1, name="a"), "the key of the limit a raised AttributeError"),
+        (PerKey(lambda order: order.number, at_once=1, name="a"), "the key of the limit a is int, and is to be text"),
+        (PerKey(lambda order: "", at_once=1, name="a"), "the key of the limit a is str, and is to be text"),
+    ],
+)
+def test_a_key_that_cannot_be_used_says_so_and_quotes_nothing(limit: PerKey, why: str) -> None:
+    with pytest.raises(RunFailed, match=why) as raised:
+        limit.place_of(Order(order_id="secret", customer="secret"))
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        (PerKey("customer", at_once=0), "at_once is 0; it is a number from 1 to 100"),
+        (PerKey("customer", at_once=101), "at_once is 101"),
+        (PerKey("customer", at_once=True), "at_once is True"),
+        (PerKey("nobody", at_once=1), "its key is 'nobody', but Order has no 'nobody'"),
+        (PerKey(7, at_once=1), r"its key is 7; write a field \('customer'\), or a function"),  # type: ignore[arg-type]
+        (PerKey(lambda order: "a", at_once=1), "its name is .*; give it a name= of 1 to 64"),
+        (PerKey("customer", at_once=1, name="a b"), "its name is 'a b'; give it a name= of 1 to 64"),
+        (PerKey("customer", at_once=1, name="n" * 65), "its name is 'n+ …; give it a name="),
+        ("customer", r"limit is .'customer',.; write PerKey\('customer', at_once=3\)"),
+        ((PerKey("customer", at_once=1), PerKey("customer", at_once=2)), "two are named 'customer'"),
+        (tuple(PerKey("customer", at_once=1, name=f"n{place}") for place in range(4)), "limit has 4 of at most 3"),
+    ],
+)
+def test_a_mistake_of_a_limit_is_one_of_its_stage(limit: Any, why: str) -> None:
+    with pytest.raises(DefinitionError, match=why):
+        stage(limit)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(DefinitionError) as raised:
+        stage(PerKey(7, at_once=0, name="n"))  # type: ignore[arg-type]  # it is none
+    assert "at_once is 0" in str(raised.value)
+    assert "its key is 7" in str(raised.value)
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_as_many_as_one_and_a_hundred_may_be_at_once(at_once: int) -> None:
+    assert stage(PerKey("customer", at_once=at_once)).limits == (PerKey("customer", at_once=at_once),)
+
+
+def test_three_limits_are_taken_and_the_longest_name() -> None:
+    limits = tuple(PerKey("customer", at_once=1, name="n" * 63 + str(place)) for place in range(3))
+    assert stage(limits).limits == limits
+
+
+def test_a_stage_without_a_lease_has_no_limit_and_one_that_leaves_it_to_its_code_keeps_it() -> None:
+    with pytest.raises(DefinitionError, match="a place is held as long as a lease, and the stage has lease=False"):
+        stage(PerKey("customer", at_once=1), lease=False)
+    auto = stage(PerKey("customer", at_once=1), lease="auto")
+
+    class Orders(Flow, name="orders", object_id="order_id"):
+        stages = (auto,)
+
+    assert keeps_lease(Orders, auto)
+    assert why_leased(Orders, auto) == "a place of its limits is held as long as a lease"
+
+
+def test_records_of_a_stage_with_limits_are_not_handled_in_threads() -> None:
+    with pytest.raises(DefinitionError, match="its records are handled one after the other; leave parallel out"):
+        stage(PerKey("customer", at_once=1), parallel=2)
+
+
+@pytest.mark.parametrize("inbox", [Queue("orders.fifo"), Topic("arn:aws:sns:eu-west-1:123456789012:orders.fifo")])
+def test_a_fifo_inbox_takes_no_limit(inbox: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"stage 'charge' has a limit, and its inbox .* is FIFO"):
+
+        class Orders(Flow, name="orders", object_id="order_id", inbox=inbox):
+            stages = (stage(PerKey("customer", at_once=1)),)
+
+
+@pytest.mark.parametrize(
+    ("on_conflict", "after", "is_refused"),
+    [
+        (OnConflict.IGNORE, timedelta(minutes=5) - timedelta(milliseconds=1), True),
+        (OnConflict.ATTACH, timedelta(seconds=1), True),
+        (OnConflict.IGNORE, timedelta(minutes=5), False),
+        (OnConflict.SUPERSEDE, timedelta(seconds=1), False),
+    ],
+)
+def test_a_run_that_waits_for_a_place_is_not_to_be_taken_for_abandoned(
+    on_conflict: OnConflict, after: timedelta, *, is_refused: bool
+) -> None:
+    def define(limit: PerKey | None) -> None:
+        class Orders(
+            Flow,
+            name="orders",
+            object_id="order_id",
+            on_conflict=on_conflict,
+            abandoned_after=after,
+        ):
+            stages = (stage(limit, retry=RetryPolicy(attempts=1)),)
+
+    define(None)
+    if not is_refused:
+        define(PerKey("customer", at_once=1))
+        return
+    with pytest.raises(DefinitionError, match="would be taken for abandoned; raise abandoned_after to 0:05:00 or more"):
+        define(PerKey("customer", at_once=1))
+
+
+def test_an_abandoned_after_that_is_no_span_is_a_problem_of_its_own() -> None:
+    wrong: Any = 60
+    with pytest.raises(DefinitionError) as raised:
+
+        class Orders(Flow, name="orders", object_id="order_id", on_conflict=OnConflict.IGNORE, abandoned_after=wrong):
+            stages = (stage(PerKey("customer", at_once=1)),)
+
+    assert "abandoned_after" in str(raised.value)
+    assert "waits for a place" not in str(raised.value)
+
+
+def test_a_limit_is_inherited_and_may_be_taken_away() -> None:
+    class Base(Stage[Order], limit=PerKey("customer", at_once=1), abstract=True):
+        pass
+
+    class Charge(Base, name="charge"):
+        def handle(self, order: Order, step: Step) -> Outcome:
+            return Done()
+
+    class Free(Base, name="free", limit=()):
+        def handle(self, order: Order, step: Step) -> Outcome:
+            return Done()
+
+    assert (len(Charge.limits), Free.limits) == (1, ())

@@ -1,0 +1,170 @@
+"""Places of limits (I22, I23): histories that break them, and guards that are taken away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from flowguard.protocol import places
+from flowguard.protocol.places import Holder, Places, Waiter
+from flowguard.sim.engines import in_memory
+from flowguard.testing import explore
+from flowguard.testing.explorer.checks.invariants import broken
+from flowguard.testing.explorer.record.history import History
+from flowguard.worker.hop_places import HopPlaces
+from tests.testing.explorer import limited
+from tests.testing.explorer.histories import history_of
+
+KEYS: Final = "limit#orders#charge#customer"
+
+
+@pytest.fixture
+def found() -> History:
+    return history_of(limited.Orders, limited.ORDERS, "none", tables=limited.TABLES)
+
+
+def rules(history: History) -> set[str]:
+    return {problem.rule for problem in broken(history, [limited.Orders], ())}
+
+
+def with_places(history: History, **changes: Any) -> History:
+    last = history.places[0]
+    history.places.append(replace(last, places=last.places._replace(**changes)))
+    return history
+
+
+def test_each_write_of_a_key_is_seen(found: History) -> None:
+    assert [bool(version.places.held) for version in found.places] == [True, False, True, False]
+    assert rules(found) == set()
+
+
+def test_two_at_one_place_are_found(found: History) -> None:
+    until = found.places[0].at + 1_000
+    assert rules(with_places(found, held={"a": Holder("1", until), "b": Holder("2", until)})) == {"I22"}
+
+
+def test_a_lease_that_is_over_holds_no_place(found: History) -> None:
+    over = found.places[0].at - places.SKEW - 1
+    held = {"a": Holder("1", over), "b": Holder("2", over + 1)}
+    assert rules(with_places(found, held=held)) == set()
+
+
+def test_each_handler_is_seen_under_its_key_until_its_commit(found: History) -> None:
+    first, second = found.limited
+    assert {key.rpartition("#")[0] for handler in found.limited for key in handler.keys} == {KEYS}
+    assert first.keys == second.keys
+    assert [handler.hop[0] for handler in found.limited] == ["o1", "o2"]
+    assert (first.raised_after, second.calls > first.calls) == (None, True)
+
+
+def commits_of(history: History, worker: int) -> list[int]:
+    made = [call for call in history.calls if call.worker == worker and call.site.function == "commit"]
+    return [call.number for call in made]
+
+
+@pytest.mark.parametrize(("before", "wrong"), [(0, set()), (1, {"I22"})])
+def test_two_hops_at_work_at_once_are_found(found: History, before: int, wrong: set[str]) -> None:
+    """The second handler is called once the first hop is committed, or just before."""
+    first, second = found.limited
+    [commit] = commits_of(found, first.worker)
+    second.calls = commit - before
+    assert rules(found) == wrong
+
+
+def test_a_copy_of_a_hop_beside_it_counts_as_the_same(found: History) -> None:
+    first, second = found.limited
+    second.calls, second.hop = commits_of(found, first.worker)[0] - 1, first.hop
+    assert rules(found) == set()
+
+
+def test_hops_of_another_key_do_not_count(found: History) -> None:
+    first, second = found.limited
+    second.calls, second.keys = commits_of(found, first.worker)[0] - 1, (f"{KEYS}#another",)
+    assert rules(found) == set()
+
+
+def test_a_handler_that_has_raised_is_not_at_work_any_more(found: History) -> None:
+    first, second = found.limited
+    second.calls = first.raised_after = commits_of(found, first.worker)[0] - 1
+    assert rules(found) == set()
+
+
+@pytest.mark.parametrize(("late", "wrong"), [(0, {"I22"}), (1, set())])
+def test_a_worker_whose_lease_is_over_is_not_at_work_for_the_limit(found: History, late: int, wrong: set[str]) -> None:
+    first, second = found.limited
+    second.calls, second.at = commits_of(found, first.worker)[0] - 1, first.until + late
+    assert first.until == found.start + 30_000
+    assert rules(found) == wrong
+
+
+@pytest.mark.parametrize(("before", "wrong"), [(0, set()), (1, {"I22"})])
+def test_a_worker_that_died_is_at_work_until_its_last_call(found: History, before: int, wrong: set[str]) -> None:
+    first, second = found.limited
+    made = [call for call in found.calls[first.calls :] if call.worker == first.worker]
+    for call in made:
+        call.site = replace(call.site, function="change places")
+    second.calls = made[-1].number - before
+    assert rules(found) & {"I22"} == wrong
+
+
+def test_a_worker_that_made_no_call_since_is_not_at_work(found: History) -> None:
+    first, second = found.limited
+    for call in found.calls[first.calls :]:
+        call.worker = second.worker
+    second.calls = first.calls
+    assert "I22" not in rules(found)
+
+
+@pytest.mark.parametrize(("called_at", "wrong"), [(0, {"I23"}), (1, set())])
+def test_a_free_place_that_is_left_to_nobody_is_found(found: History, called_at: int, wrong: set[str]) -> None:
+    line = {"b": Waiter(1, "o1", 1, called_at), "a": Waiter(2, "o2", 1)}
+    assert rules(with_places(found, held={}, line=line)) == wrong
+
+
+def test_who_waits_for_a_place_that_is_held_is_not_called(found: History) -> None:
+    assert rules(with_places(found, line={"b": Waiter(1, "o1", 1)})) == set()
+
+
+def explored(**options: Any) -> Any:
+    return explore(limited.Orders, limited.ORDERS, tables=limited.TABLES, engine=in_memory, **options)
+
+
+@pytest.mark.slow("explores a flow whose runs meet")
+def test_whatever_fails_once_the_limit_is_kept() -> None:
+    report = explored()
+    assert report.violations == (), str(report)
+
+
+@pytest.mark.slow("explores a flow whose runs meet")
+def test_a_place_that_is_given_back_before_the_commit_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No item of a key shows it: two hops are at work, one after the other has its place."""
+    take = HopPlaces.take
+
+    def taken_and_given_back(self: HopPlaces, payload: Any) -> None:
+        take(self, payload)
+        self._give_back()
+
+    monkeypatch.setattr(HopPlaces, "take", taken_and_given_back)
+    assert "I22" in {violation.rule for violation in explored().violations}
+
+
+@pytest.mark.slow("explores a flow whose runs meet")
+@pytest.mark.parametrize(
+    ("guard", "instead", "rule"),
+    [
+        ("free", lambda held, terms: 1, "I22"),
+        ("called", lambda held, terms: places.Change(held), "I23"),
+    ],
+)
+def test_a_guard_that_is_taken_away_is_missed(
+    guard: str, instead: Any, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, guard, instead)
+    assert rule in {violation.rule for violation in explored().violations}
+
+
+def test_the_places_are_those_of_the_key(found: History) -> None:
+    assert {type(version.places) for version in found.places} == {Places}
+    assert {version.key.rpartition("#")[0] for version in found.places} == {KEYS}

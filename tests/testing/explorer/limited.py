@@ -1,0 +1,38 @@
+"""A flow whose runs meet at the one place of a limit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel
+
+from flowguard.flow import Flow
+from flowguard.limit import PerKey
+from flowguard.outcome import Done, Outcome
+from flowguard.stage import Stage
+from flowguard.step import Step
+
+
+class Order(BaseModel):
+    order_id: str
+    customer: str = "c1"
+
+
+class Charge(Stage[Order], name="charge", then="ship", limit=PerKey("customer", at_once=1)):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.put("charged", {"id": order.order_id})
+        return Ship.message(order)
+
+
+class Ship(Stage[Order], name="ship"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.send("carriers", {"order": order.order_id})
+        return Done()
+
+
+class Orders(Flow, name="orders", object_id="order_id"):
+    stages = (Charge, Ship)
+
+
+TABLES: Final = {"charged": "id"}
+ORDERS: Final = (Order(order_id="o1"), Order(order_id="o2"))

@@ -1,0 +1,132 @@
+"""Limits with many functions at once: no place is given twice, and whoever waits has its turn, whatever dies."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from flowguard.events import EventType
+from flowguard.limit import PerKey
+from flowguard.protocol.conflict import OnConflict
+from flowguard.sim.calls import ApiCall
+from tests.worker.crowd import HOUR, Crowd, Killed, Trouble
+from tests.worker.limited import Order, all_end, crowd_of, flow_of, sometimes_fails
+
+TROUBLES: Final = {
+    "none": Trouble(),
+    "functions are killed": Trouble(killed=0.01),
+    "calls are refused": Trouble(refused=0.03),
+    "messages come twice": Trouble(delivered_twice=0.2),
+    "all of it": Trouble(0.01, 0.02, 0.1),
+}
+PLACES: Final = {1: PerKey("customer", at_once=1), 3: PerKey("customer", at_once=3)}
+
+
+def begin(crowd: Crowd, runs: int, *, keys: int = 1, within: int = 1_000) -> None:
+    """So many orders of so many customers."""
+    for number in range(runs):
+        crowd.start(Order(order_id=f"o{number}", customer=f"c{number % keys}"), crowd.draw.randint(0, within))
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("at_once", PLACES)
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_no_place_is_given_twice_and_each_run_ends(trouble: str, at_once: int, seed: int) -> None:
+    flow = flow_of(PLACES[at_once], sometimes_fails(0.05))
+    with crowd_of(flow, slots=8, seed=seed, trouble=TROUBLES[trouble]) as crowd:
+        begin(crowd, 30, keys=2)
+        crowd.run()
+        assert max(crowd.most.values()) == at_once
+        all_end(crowd, 30)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("on_conflict", OnConflict)
+def test_two_limits_of_one_stage_are_kept_both(on_conflict: OnConflict, seed: int) -> None:
+    limits = (PerKey("customer", at_once=1), PerKey("gateway", at_once=2))
+    flow = flow_of(limits, sometimes_fails(0.05), on_conflict=on_conflict)
+    with crowd_of(flow, slots=8, seed=seed, trouble=TROUBLES["all of it"]) as crowd:
+        begin(crowd, 20, keys=3)
+        crowd.run()
+        assert set(crowd.most.values()) == {1}
+        all_end(crowd, 20)
+
+
+def test_records_of_one_event_that_share_a_key_take_their_turns() -> None:
+    """Those of a stage with limits share no calls: a commit that waits for others would hold its place."""
+    with crowd_of(flow_of(), batch=10) as crowd:
+        begin(crowd, 10, within=0)
+        crowd.run()
+        assert crowd.told(EventType.IN_LINE) == 0
+        all_end(crowd, 10)
+
+
+def test_where_nothing_fails_those_of_a_key_begin_in_the_order_of_their_arrival() -> None:
+    with crowd_of(flow_of(), slots=8) as crowd:
+        for number in range(20):
+            crowd.start(Order(order_id=f"o{number:02}"), number * 100)
+        crowd.run()
+        begun = [object_id for _, object_id, _ in crowd.handled]
+        assert begun == sorted(begun)
+
+
+def test_where_nothing_fails_a_place_is_taken_as_soon_as_it_is_free() -> None:
+    with crowd_of(flow_of(), slots=8) as crowd:
+        begin(crowd, 30)
+        crowd.run()
+        starts = [at for at, _, _ in crowd.handled]
+        assert max(after - before for before, after in pairwise(starts)) < 500
+
+
+def test_those_who_find_the_line_full_join_it_when_they_look() -> None:
+    with crowd_of(flow_of(), slots=12) as crowd:
+        begin(crowd, 70)
+        crowd.run()
+        all_end(crowd, 70)
+        starts = [at for at, _, _ in crowd.handled]
+        assert max(after - before for before, after in pairwise(starts)) < 15_000
+
+
+# -- a death at each call --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("number", range(33))
+def test_a_function_may_die_at_any_call(number: int, place: str) -> None:
+    """Three runs meet: one has the place, the others stand in line, look and are called."""
+    calls = 0
+
+    def die(call: ApiCall) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == number + 1:
+            raise Killed
+
+    struck: Any = {place: die}
+    with crowd_of(flow_of(), slots=3, **struck) as crowd:
+        begin(crowd, 3, within=100)
+        crowd.run()
+        assert calls > number, "there are fewer calls"
+        assert max(crowd.most.values()) == 1
+        all_end(crowd, 3)
+
+
+@pytest.mark.parametrize("number", range(0, 40, 3))
+def test_an_outage_of_an_hour_loses_nobody(number: int) -> None:
+    """From some call on each call fails. A handler that was at work is cut off with its function."""
+    calls = 0
+
+    def fail(call: ApiCall) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > number and crowd.now_ms - crowd.start_ms < HOUR:
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+
+    with crowd_of(flow_of(), slots=3, before=fail) as crowd:
+        begin(crowd, 3, within=100)
+        crowd.run()
+        assert max(crowd.most.values()) == 1
+        all_end(crowd, 3)
