@@ -298,5 +298,4 @@ def check_signs(signer: Signer, flow: str, subject: str) -> None:
 def is_claim(message: Message) -> bool:
     """Answer whether the message says what only flowguard may say where messages are signed."""
     of_its_run = message.hop > 1 or message.retry > 0 or message.redrive > 0 or message.since > 0
-    waits = message.turn is not None
-    return of_its_run or waits or message.reply_to is not None or message.cancelled is not None
+    return of_its_run or message.turn is not None or message.reply_to is not None or message.cancelled is not None

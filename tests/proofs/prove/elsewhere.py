@@ -73,7 +73,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.(hop_places|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places)|"
         r"^worker\.hop_memory\.HopMemory\.begin: .*places|"
-        r"^(?!operate\.|worker\.resumed_payload\.).*(\bmessage\.turn\b|stage\.limits\b|Message\(turn=|"
+        r"^(?!operate\.|worker\.resumed_payload\.).*(\.turn\b|\w\.limits\b(?!\.)|Message\(turn=|"
         r"\blimits\.turned_away\(|\bis_limited\(|\bplaces_of\b|\btake_places\(|NoPlace\b|\bwaits\.ending\(|"
         r"was_in_line|back_off\.look\b|claims\.has_failed|\.has_failed\b|stood_in_line)",
         (

@@ -31,7 +31,7 @@ class Other:
 RACES: Final = Other(
     "races",
     "tests.proofs.races",
-    ("--claims", "1500", "--waits", "100", "--sums", "60", "--callers", "60", "--once", "24"),
+    ("--claims", "1500", "--waits", "100", "--sums", "60", "--callers", "60", "--once", "24", "--limits", "4"),
     ("--claims", "50000"),
     "counts",
     "ok",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from flowguard import ATTACH, Callback, Done, Flow, GroupEnd, Outcome, Stage, Step, once
+from flowguard import ATTACH, Callback, Done, Flow, GroupEnd, Outcome, PerKey, Stage, Step, once
 from flowguard.destinations import Queue
 from flowguard.names.ids import RequestId
 from flowguard.sim.world import START
@@ -24,7 +24,13 @@ class Part(BaseModel):
     part_id: str
 
 
-class Find(Stage[Part], name="find", inbox="to-find"):
+def of_all(part: Part) -> str:
+    return "all"
+
+
+class Find(Stage[Part], name="find", inbox="to-find", limit=PerKey(of_all, at_once=1, name="all")):
+    """One part is looked for at a time."""
+
     def handle(self, part: Part, step: Step) -> Outcome:
         return Done()
 

@@ -24,7 +24,9 @@ from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.expiry import Expiry
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.worker import external_answers
+from flowguard.worker.hop_places import HopPlaces
 from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.turn_messages import TurnMessages
 from tests.testing.explorer.run import lasting_rows
 from tests.testing.explorer.run.lasting_rows import kind_of
 
@@ -55,6 +57,9 @@ KINDS: Final = {
     "aws/history_rows.py:_put": "run history",
     "aws/ledger.py:_claim_call": "once once",
     "aws/ledger.py:finish": "once once",
+    "aws/place_items.py:_item": "limit limit",
+    "aws/place_items.py:_short_call": "limit limit",
+    "aws/place_items.py:keep_text": "run turn",
     "aws/waits.py:_item": "wait awaited",
     "aws/waits.py:keep_early": "wait early",
     "aws/waits.py:keep_place": "wait place",
@@ -91,12 +96,17 @@ def _says_when(node: ast.AST) -> bool:
 
 @pytest.fixture
 def every_row(monkeypatch: Patch) -> None:
-    """Let one caller, and one run that waits for an answer, take a row. A caller's is there for half a minute."""
+    """Let one caller, and one run that waits for an answer, take a row. A caller's is there for half a minute.
+
+    No place of a limit is given back, and no text of who waits for one is removed: both calls get lost.
+    """
     for module in (callers, caller_lists):
         monkeypatch.setattr(module, "MOST_HELD", 0)
     monkeypatch.setattr(external_answers, "ROWS_A_PART", 1)
     monkeypatch.setattr(external_answers.ExternalAnswers, "_has_time", lambda _: False)
     monkeypatch.setattr(Lifetimes, "of_caller", lambda _, moment: moment + 30_000)
+    monkeypatch.setattr(HopPlaces, "_give_back", lambda _: None)
+    monkeypatch.setattr(TurnMessages, "forget", lambda _: None)
 
 
 def seen(schedule: str, monkeypatch: Patch) -> Seen:
