@@ -95,6 +95,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "operate/dead-letters",
         "operate/find-one-order",
         "operate/many-runs",
+        "operate/pause",
         "operate/forgetting",
         "operate/inspector",
         "operate/observing",

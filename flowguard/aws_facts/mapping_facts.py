@@ -26,6 +26,10 @@ _MAPPINGS: Final = Document(
     "How Lambda processes records from stream and queue-based event sources",
     "https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html",
 )
+_UPDATE: Final = Document(
+    "UpdateEventSourceMapping",
+    "https://docs.aws.amazon.com/lambda/latest/api/API_UpdateEventSourceMapping.html",
+)
 _PIPES: Final = Document(
     "Amazon Simple Queue Service as a source",
     "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-pipes-sqs.html",
@@ -185,10 +189,35 @@ MAPPING_FACTS: Final = (
         "so no receives are lost to throttling. Reserved concurrency alone does not.",
         source=_SCALING,
         read="2026-11",
-        relied_on_by=("deploy/options.py:FunctionOptions", "deploy/cloudformation.py:_CloudFormation.source"),
+        relied_on_by=(
+            "deploy/options.py:FunctionOptions",
+            "deploy/cloudformation.py:_CloudFormation.source",
+            "operate/stage_pauses.py:LEAST_AT_ONCE",
+        ),
         words=("ScalingConfig", "MaximumConcurrency"),
         engines=NOWHERE,
         by_hand="Takes a load of many messages at once.",
+    ),
+    Fact(
+        name="mapping-off",
+        sentence="A mapping that is disabled polls no more: what lies in its queue stays, and is polled when it is "
+        "enabled again. Its state is `Disabling` until then; it takes seconds to a minute.",
+        source=_UPDATE,
+        read="2026-11",
+        relied_on_by=("aws/queue_mappings.py:OFF", "operate/stage_pauses.py:StagePauses.pause"),
+        words=("Disabled", "Disabling", "ListEventSourceMappings", "UpdateEventSourceMapping", "UUID"),
+        engines=like("moto", "ministack"),
+        by_hand="A message that is sent to the queue of a disabled mapping is there a minute later, never received.",
+    ),
+    Fact(
+        name="mapping-concurrency-removed",
+        sentence="An empty `ScalingConfig` takes the largest concurrency of a mapping away. A mapping in provisioned "
+        "mode takes none.",
+        source=_SCALING,
+        read="2026-11",
+        relied_on_by=("aws/queue_mappings.py:QueueMappings.turn_on",),
+        engines=like("moto"),
+        by_hand="`update-event-source-mapping --scaling-config {}` shows it.",
     ),
     Fact(
         name="mapping-pollers",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
 
+from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.aws.run_pages import Wanted
 from flowguard.aws.run_reader import SeenRun
-from flowguard.cli.connection import CannotRun, command_time, connected
+from flowguard.cli.connection import CannotRun, clients_of, command_time, connected, settings_of
 from flowguard.cli.console import cell, console, line
 from flowguard.cli.formats import check_one_format
 from flowguard.cli.listing import Column, show_table
@@ -39,7 +40,8 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
     """Count the runs of a table by flow, status and stage.
 
     "late" are waits whose deadline is over, "left" runs in the middle of a hop that no worker has. The table is read by
-    Scan, which pays for each item; --read bounds that. What was read is said on standard error.
+    Scan, which pays for each item; --read bounds that. What was read is said on standard error. Stages of these flows
+    that are paused are named after that.
 
     --emf writes metrics of the whole table, and none where --read or --after leaves a part of it out.
 
@@ -62,6 +64,10 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
         _write_metrics(counts, reading, namespace, now)
     else:
         _say(counts) if as_json else _show(counts, longest, now)
+        with reading_errors(options):
+            rows = PauseRows(clients_of(options).dynamodb, settings_of(options).run_table)
+            flows = sorted({name for name, _, _ in counts} | ({flow} if flow else set()))
+            _tell_pauses([pause for name in flows for pause in rows.of_flow(name)], now, as_json=as_json)
 
 
 def _check_metrics(namespace: str, options: Mapping[str, Any]) -> None:
@@ -104,6 +110,18 @@ def _say(counts: Mapping[tuple[str, str, str], Count]) -> None:
         if status == Status.WAITING.value:
             numbers["oldest_wait"] = iso(count.first_commit)
         say_json(to_json({"flow": flow, "status": status, "stage": stage, **numbers}))
+
+
+def _tell_pauses(pauses: Sequence[Pause], now: int, *, as_json: bool) -> None:
+    for pause in pauses:
+        if as_json:
+            facts = {"flow": pause.flow, "stage": pause.stage, "paused_since": iso(pause.since), "why": pause.why}
+            say_json(to_json({**facts, "at_once": pause.at_once}))
+            continue
+        name = f"{bounded(pause.flow, LONGEST_PART)} {bounded(pause.stage, LONGEST_PART)}"
+        how = "paused" if pause.at_once is None else f"drained, {pause.at_once} batches at once, after it was paused"
+        told = f"{name}: {how} {distance(pause.since, now)}: {bounded(pause.why, LONGEST_PART)}"
+        console().print(line(told, "yellow"), soft_wrap=True)
 
 
 def _show(counts: dict[tuple[str, str, str], Count], longest: SeenRun | None, now: int) -> None:

@@ -233,13 +233,16 @@ def _sources(
             )
 
 
+_TURN_ON: Final = "enable the mapping; 'flowguard resume' does, where 'flowguard stats' says that the stage is paused"
+
+
 def _source(
     function: FunctionNeed, name: str, source: Mapping[str, Any], deployed: Mapping[str, Any]
 ) -> Iterator[LiveFinding]:
     """Yield what is wrong with a mapping from a queue."""
     if source.get("State") in ("Disabled", "Disabling"):
         why = "what is sent to it lies in the queue until it expires"
-        yield error("source-off", function.name, f"its mapping from {name} is off", why, "enable the mapping")
+        yield error("source-off", function.name, f"its mapping from {name} is off", why, _TURN_ON)
     if "ReportBatchItemFailures" not in source.get("FunctionResponseTypes", ()):
         yield error(
             "report-failures-missing",

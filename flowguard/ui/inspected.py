@@ -13,6 +13,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.data_keys import KmsDataKeys
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable, explained
 from flowguard.aws.history_rows import ROWS_SHOWN
+from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.aws.run_pages import RunPages, Wanted, place_of
 from flowguard.aws.run_reader import RunReader, SeenRun, readable
 from flowguard.aws.services import aws_store
@@ -123,6 +124,11 @@ class Inspected:
                     if len(runs) == self.bounds.rows:
                         return RunList(self._rows(reader, runs), read, unreadable, place_of(seen), _counted(groups))
             return RunList(self._rows(reader, runs), read, unreadable, after, _counted(groups))
+
+    def pauses(self, flow: str) -> list[Pause]:
+        """Return the paused stages of a flow. Raises :class:`Unusable`."""
+        with explained(f"pauses of {flow}"):
+            return PauseRows(self.clients.dynamodb, self.settings.run_table).of_flow(flow)
 
     def _rows(self, reader: RunReader, runs: list[SeenRun]) -> list[dict[str, Any]]:
         now = self.clock.now()

@@ -25,7 +25,7 @@ from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import name_problem
 from flowguard.operate.history_facts import happened
-from flowguard.operate.moments import duration, seconds_in
+from flowguard.operate.moments import duration, moment, seconds_in
 from flowguard.operate.run_rows import quiet_since
 from flowguard.protocol.run import RunItem, Status
 from flowguard.text.printable import bounded, printable
@@ -174,7 +174,10 @@ class _Pages:
         picture = graph_picture(graph, traffic)
         more = [count for count in COUNTED if count > traffic.read] if not traffic.is_whole else []
         lines = list(described(picture))
-        return render_template("flow.html", graph=graph, picture=picture, traffic=traffic, more=more, lines=lines)
+        paused = [(pause, moment(pause.since, self.inspected.clock.now())) for pause in self.inspected.pauses(name)]
+        return render_template(
+            "flow.html", graph=graph, picture=picture, traffic=traffic, more=more, lines=lines, paused=paused
+        )
 
     def letters(self) -> Any:
         queue, queues = request.args.get("queue", ""), self.inspected.dead_letter_queues()

@@ -197,7 +197,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
         *("worker/given_up.py:_MILLISECOND", "worker/claim_phase.py:_MS", "worker/put_off.py:_MS"),
         *("worker/lifetimes.py:_MILLISECOND", "worker/settler.py:_MILLISECOND", "worker/routing.py:MOST_DIGITS"),
-        *("worker/routing.py:_EARLIEST", "worker/routing.py:_LOOKS_LIKE_SECONDS"),
+        *("worker/routing.py:_EARLIEST", "worker/routing.py:_LOOKS_LIKE_SECONDS", "aws/pause_rows.py:UNBOUNDED"),
     ),
 }
 """Constants of the packages that know AWS, by what they are."""
