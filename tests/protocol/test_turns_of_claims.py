@@ -60,6 +60,12 @@ def test_a_look_or_a_call_is_left_over_where_its_attempt_has_failed(turn: Turn) 
     assert not is_left_over(claim(turn)._replace(before=None))
 
 
+def test_who_waits_for_a_place_has_not_failed_so_a_copy_may_have_been_killed() -> None:
+    found = item(owner=Owner("another"), epoch=9, kills=1)
+    assert kills_before(found._replace(back_off=WAITS), message(), Owner("mine")) == 2
+    assert kills_before(found._replace(back_off=FAILED), message(), Owner("mine")) == 0
+
+
 @pytest.mark.parametrize("changes", [*OTHERS, {"retry": 0}])
 def test_a_look_is_not_left_over_by_what_another_attempt_has_noted(changes: dict[str, Any]) -> None:
     assert not is_left_over(claim(back_off=FAILED, **changes))

@@ -20,11 +20,13 @@ from flowguard.protocol.places import Change, Holder, Places, Waiter
 from flowguard.protocol.run import BackOff, Claim, Refused
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.verdicts import Verdict
+from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import normalize
 from flowguard.wire.message import PLACE, ErrorNote, Message
 from flowguard.wire.turn import Turn
 from flowguard.worker import hop_places, limits
 from flowguard.worker.caller_answers import CallerAnswers
+from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ending import Ending
 from flowguard.worker.hop_memory import HopMemory, NoPlace
 from flowguard.worker.hop_places import HopPlaces
@@ -669,3 +671,18 @@ def test_a_hop_that_has_stood_in_line_answers_nobody_once_more(before: dict[str,
     at.services.clock = SimpleNamespace(now=lambda: next(looks))
     CallerAnswers(at.services, at.emitter).flush(at.arrival, at.claim)
     assert next(looks) - NOW == asked
+
+
+# -- dead letters
+
+
+def test_a_look_that_sqs_has_given_up_is_one_as_it_was() -> None:
+    """It was received too often, and goes back with its turn."""
+    look = Message("orders", "charge", 1, ObjectId("o1"), RequestId("r"), NOW, ORDER.model_dump_json())
+    look = look._replace(turn=Turn(NOW - SECOND, "customer#0123", 3))
+    sent = attributes_to(Attribute.to_sqs_api, look.attributes())
+    counted = {"SentTimestamp": str(NOW), "ApproximateReceiveCount": "7", "DeadLetterQueueSourceArn": QUEUE}
+    record = {"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": look.body, "Attributes": counted}
+    letter = Letter.read({**record, "MessageAttributes": sent}, now=NOW)
+    assert letter.message is not None
+    assert letter.message.turn == look.turn

@@ -89,6 +89,7 @@ TESTED: Final = (
         (
             *("tests/operate/test_bulk.py", "tests/operate/test_selection.py", "tests/aws/test_indexed_runs.py"),
             *("tests/operate/test_many_letters.py", "tests/cli/test_many.py", "tests/cli/test_many_letters.py"),
+            "tests/operate/test_waiting_for_a_place.py",
         ),
         "commands for many runs, and lists of them",
     ),
