@@ -1,4 +1,4 @@
-"""Which stages are paused, since when and why: a row of the run table for each.
+"""The rows of the run table that say which stages are paused, since when, and why.
 
 ::
 

@@ -38,7 +38,7 @@ class QueueMappings(NamedTuple):
         self.client.update_event_source_mapping(UUID=mapping.uuid, Enabled=False)
 
     def turn_on(self, mapping: QueueMapping, at_once: int) -> None:
-        """Let it poll, with this largest concurrency, 2 to 1,000. 0 takes the bound away."""
+        """Let it poll at this largest concurrency. 0 takes the bound away."""
         change: Any = {"UUID": mapping.uuid, "Enabled": True}
         if at_once != mapping.at_once:  # a mapping with pollers of its own takes no such setting
             change["ScalingConfig"] = {} if at_once == UNBOUNDED else {"MaximumConcurrency": at_once}

@@ -41,7 +41,7 @@ COMMANDS: Final = {
     "waits": "Show what runs wait for.",
     "cancel": "Cancel the run of an object.",
     "reset": "Begin a run's work once more, or drop its result.",
-    "pause": "Let messages of a flow or stage wait in their queues.",
+    "pause": "Let messages of a flow or a stage wait.",
     "resume": "Let what is paused go on.",
     "forget": "Remove what an object has left.",
     "retry": "Send a run's dead letter back to its stage.",

@@ -22,7 +22,7 @@ LONGEST_WHY: Final = 200
 @click.option("--why", metavar="TEXT", required=True, help="Why, for those who look: up to 200 characters.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each stage.")
 def pause(flow: str, *, names: tuple[str, ...], why: str, as_json: bool, **options: Any) -> None:
-    """Pause a flow, or some of its stages: what is sent to them waits in their queues.
+    """Pause a flow or stages of it. Messages to them wait in their queues.
 
     The event source mappings of the queues are turned off, which takes Lambda up to a minute. Work in progress ends.
     Waiting messages cost no attempt and no receive, and stay until 'flowguard resume', but no longer than SQS keeps

@@ -39,7 +39,7 @@ def chosen(flow: AnyFlow, names: Sequence[str]) -> list[AnyStage]:
 
 
 def _left_out(flow: AnyFlow, stages: Sequence[AnyStage]) -> Iterator[tuple[AnyStage, str]]:
-    """Yield stages that are not among these and read a queue of theirs, with the queue: it is paused as a whole."""
+    """Yield each other stage that reads a queue of these stages, and the queue."""
     queues = {queue_of(flow, stage) for stage in stages}
     for stage in flow.stages:
         if stage not in stages and queue_of(flow, stage) in queues:

@@ -279,7 +279,6 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
                 "GetSchedule",
                 "GetScheduleGroup",
                 "GetSubscriptionAttributes",
-                "ListEventSourceMappings",
                 "ListRuleNamesByTarget",
             ),
             *("ListSubscriptionsByTopic", "SimulatePrincipalPolicy", "DescribeLogGroups", "DescribeSecret"),

@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws import run_pages
+from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.clock import ManualClock
 from flowguard.errors import Reject
 from flowguard.outcome import Outcome
@@ -24,6 +25,7 @@ from flowguard.ui.pages import link
 from flowguard.wire.message import ErrorNote
 from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.tokens import Tokens
+from tests.aws.engines import same_clients
 from tests.cli.test_hostile_text import CONTROL, HOSTILE, OBJECT, notification, put
 from tests.cli.test_list import break_down, played
 from tests.scene import START, OrderState, Scene, scene, told_orders
@@ -209,6 +211,19 @@ def test_a_graph_has_the_numbers_of_runs_at_its_stages_and_on_its_edges(at: Scen
     assert "close-order: no run" in said
     assert "orders" in text(client, "/flows")
     assert "No flow's class is known." in text(opened(at, known=False), "/flows")
+
+
+def test_a_flow_says_which_stages_are_paused_or_drained_and_why(at: Scene) -> None:
+    pauses = PauseRows(same_clients().dynamodb, "flowguard")
+    pauses.keep(Pause("orders", "close-order", START - 3_600_000, "no <stock>", {}))
+    pauses.keep(Pause("others", "close-order", START, "of another flow", {}))
+    shown = text(opened(at), "/flows?flow=orders")
+    assert "paused close-order since 2027-01-15T07:00:00.000Z (1 h ago): no <stock>" in shown
+    assert "of another flow" not in shown
+    pauses.change(Pause("orders", "close-order", START - 3_600_000, "no stock", {}, 5))
+    assert "drained close-order since 2027-01-15T07:00:00.000Z (1 h ago): no stock, 5 batches at once" in text(
+        opened(at), "/flows?flow=orders"
+    )
 
 
 def test_a_graph_counts_only_so_much_unless_more_is_asked_for(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
