@@ -46,6 +46,6 @@ class QueueMappings(NamedTuple):
 
 
 def _mapping(given: Any) -> QueueMapping:
-    at_once = (given.get("ScalingConfig") or {}).get("MaximumConcurrency", UNBOUNDED)
+    at_once = given.get("ScalingConfig", {}).get("MaximumConcurrency", UNBOUNDED)
     function = given["FunctionArn"].partition(":function:")[2]
     return QueueMapping(given["UUID"], function, given.get("State") not in OFF, at_once)

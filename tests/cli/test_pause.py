@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from boto3.session import Session
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 from click.testing import CliRunner, Result
 
 from flowguard import Done, Flow, Outcome, Stage, Step
@@ -143,9 +144,50 @@ def refuse(operation: str, code: str) -> Any:
     return refused
 
 
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """The operations that are called meanwhile."""
+    calls: list[str] = []
+
+    def note(call: ApiCall, proceed: Proceed) -> Response:
+        calls.append(call.operation)
+        return proceed()
+
+    with intercept(note):
+        yield calls
+
+
+def test_a_pause_is_one_write_of_its_row(stack: Stack, clock: ManualClock) -> None:
+    with noted() as calls:
+        pause(clock, "--stage", "check-cart")
+        pause(clock, "--stage", "check-cart")
+    assert (calls.count("PutItem"), calls.count("UpdateEventSourceMapping")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClientError({"Error": {"Code": "ThrottlingException", "Message": "not now"}}, "PutItem"),
+        EndpointConnectionError(endpoint_url="https://dynamodb"),
+    ],
+    ids=["refused", "away"],
+)
+def test_nothing_is_paused_that_has_no_row(stack: Stack, clock: ManualClock, error: Exception) -> None:
+    def fail(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "PutItem":
+            raise error
+        return proceed()
+
+    with intercept(fail):
+        assert "Error: stage check-cart: " in pause(clock, "--stage", "check-cart", code=2).stderr
+    assert "carts-to-check" in on(stack)
+
+
 def test_a_mapping_that_was_off_before_stays_off(stack: Stack, clock: ManualClock) -> None:
     stack.client("lambda").update_event_source_mapping(UUID=stack.sources["carts-to-check"], Enabled=False)
-    pause(clock, "--stage", "check-cart")
+    with noted() as calls:
+        pause(clock, "--stage", "check-cart")
+    assert "UpdateEventSourceMapping" not in calls
     result = run(clock, "resume", CART, "--stage", "check-cart")
     assert "the mappings that were turned off are gone" in result.stderr
     assert "carts-to-check" not in on(stack)

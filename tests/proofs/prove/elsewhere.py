@@ -85,6 +85,11 @@ TESTED: Final = (
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
     Elsewhere(
+        r"^(operate\.stage_pauses|aws\.(pause_rows|queue_mappings))\.",
+        ("tests/cli/test_pause.py", "tests/ui/test_pages.py"),
+        "commands of people, which no flow gives",
+    ),
+    Elsewhere(
         r"^(operate\.(bulk|many_letters|selection)|aws\.indexed_runs)\.",
         (
             *("tests/operate/test_bulk.py", "tests/operate/test_selection.py", "tests/aws/test_indexed_runs.py"),
