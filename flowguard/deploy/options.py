@@ -430,8 +430,9 @@ class DeployOptions(Frozen):
     @field_validator("topics")
     @classmethod
     def _have_one_name(cls, topics: dict[str, TopicOptions]) -> dict[str, TopicOptions]:
-        if twice := [arn for arn, topic in topics.items() if arn.startswith("arn:") and topic.name is not None]:
-            raise ValueError(f"has a name for {', '.join(twice)}, which is that of a topic already")
+        if by_arn := [arn for arn, topic in topics.items() if arn.startswith("arn:") and topic.name is not None]:
+            blocks = ", ".join(f'[topics."{arn.rpartition(":")[2]}"]' for arn in by_arn)
+            raise ValueError(f"takes name in a block of the topic's name alone, and not of its ARN: write {blocks}")
         return topics
 
     @property
