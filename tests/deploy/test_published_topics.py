@@ -97,8 +97,8 @@ def renamed(needed: Deployment) -> list[str]:
 
 STAGING = {"settings": {"names": "staging-*"}}
 NOTE = (
-    f"{NEWS} is arn:aws:sns:eu-west-1:{HERE}:staging-news by the rule staging-*, and no template here makes that; where "
-    'its owner has no such topic, say [topics."news"] name = "news"'
+    f"{NEWS} is arn:aws:sns:eu-west-1:{HERE}:staging-news by the rule staging-*, and no template here makes that; "
+    'where its owner has no such topic, say [topics."news"] name = "news"'
 )
 
 
