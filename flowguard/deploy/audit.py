@@ -180,7 +180,7 @@ def _in_one_account(source: QueueNeed, queue: QueueNeed, options: DeployOptions)
 def _rest(*, closed: bool) -> str:
     if closed:
         return "its policy denies all others to send"
-    return "others may send whose own policies allow it: name its senders in the options to deny them"
+    return "others may send whose own policies allow it: list its senders in the options, be it none, to deny them"
 
 
 # -- keys

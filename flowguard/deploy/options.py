@@ -219,7 +219,8 @@ class QueueOptions(Frozen):
     senders: tuple[_Party, ...] = ()
     """Names or ARNs of further roles that may send to the queue: of flows and services that are deployed elsewhere.
 
-    A queue of which any are named is closed to all others. One of answers or dead letters is closed anyway.
+    A queue for which they are listed is closed to all others; an empty list leaves its functions, its feeds and the
+    operators. One of answers or dead letters is closed anyway.
     """
     buckets: tuple[BucketName, ...] = ()
     """Names or ARNs of buckets of the same account that tell the queue what happens to their objects."""
