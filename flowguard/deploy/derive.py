@@ -461,7 +461,7 @@ def _unmet_options(
     known = {
         "functions": {name for function in functions for name in (function.attribute, function.handler)},
         "queues": {queue.name for queue in plan.queues},
-        "tables": {table.name for table in tables},
+        "tables": {table.name for table in tables} | {*tables_with_stream(flows_of(functions))},
         "streams": {stream.name for function in functions for flow in function.flows for stream in flow.streams},
         "topics": {*published, *(name for arn in plan.topics for name in (arn, arn.rpartition(":")[2]))},
         "schedule_groups": {options.settings.scheduler_group},

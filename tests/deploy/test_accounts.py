@@ -16,7 +16,7 @@ from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import account_of
-from tests.deploy import everything
+from tests.deploy import everything, sealing
 from tests.deploy.exercised import needs
 from tests.deploy.planned import looked
 from tests.deploy.stated import stated
@@ -56,6 +56,30 @@ def made(needed: Deployment) -> dict[str, bool]:
 )
 def test_a_topic_is_made_in_the_account_and_region_of_its_arn_alone(given: dict[str, Any], are_made: bool) -> None:
     assert made(deployment(**given)) == dict.fromkeys((everything.PLACED.arn, NEWS), are_made)
+
+
+KEY: Final = "arn:aws:kms:eu-west-1:{}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+@pytest.mark.parametrize("account", [None, HERE])
+def test_whose_a_key_is_matters_where_the_options_name_no_account(account: str | None) -> None:
+    given: dict[str, Any] = {"kms_key": KEY.format(HERE), "queues": {"everything-pack": {"kms_key": KEY.format(THERE)}}}
+    notes = [note for note in deployment(account=account, **given).notes if "--key-policy" in note]
+    assert bool(notes) is (account is None)
+    if account is None:
+        assert notes == [
+            f"--key-policy takes the account of a key for the one that is deployed to, here {HERE} and {THERE}; where "
+            'that is another, say account = "…" in the options: it is deployed to that'
+        ]
+    assert not [note for note in deployment().notes if "--key-policy" in note]
+
+
+def test_whose_a_codecs_key_is_matters_and_an_alias_is_in_no_key_policy() -> None:
+    notes = [note for note in needs("tests.deploy.sealing").notes if "--key-policy" in note]
+    owner = account_of(sealing.THEIRS)
+    assert [note.partition(";")[0] for note in notes] == [
+        f"--key-policy takes the account of a key for the one that is deployed to, here {owner}"
+    ]
 
 
 @pytest.mark.parametrize("form", FORMATS)
