@@ -61,7 +61,7 @@ def _function(function: FunctionNeed, options: DeployOptions) -> Facts:
 
 def _scheduler(needed: Deployment, options: DeployOptions) -> Facts:
     return {
-        **_role(needed.scheduler_role, SCHEDULER, scheduler_permissions(needed), options),
+        **_role(needed.scheduler_role, SCHEDULER, [*scheduler_permissions(needed)], options),
         "group": needed.scheduler_group,
     }
 

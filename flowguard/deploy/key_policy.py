@@ -15,7 +15,7 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import domain_of
 from flowguard.deploy.resource_policies import one_or_all, size_of
-from flowguard.deploy.template import OF_SCHEDULE
+from flowguard.deploy.scheduler_permissions import OF_SCHEDULE
 
 Statement = Mapping[str, Any]
 

@@ -75,6 +75,8 @@ def _names(value: Any) -> Iterator[str]:
         case list():
             for each in value:
                 yield from _names(each)
+        case _:
+            pass
 
 
 def _depended_on(given: Any) -> Iterator[str]:
