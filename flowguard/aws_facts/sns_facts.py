@@ -167,8 +167,8 @@ SNS_FACTS: Final = (
         name="sns-policy-actions",
         sentence="The policy of a topic takes `Subscribe`, `Publish`, `GetTopicAttributes`, `ListSubscriptionsByTopic` "
         "and others of the topic itself, and no action of a subscription, such as `GetSubscriptionAttributes`, "
-        "`SetSubscriptionAttributes` and `Unsubscribe`: the role's own policies allow these. Each statement has a `Sid` of "
-        "its own.",
+        "`SetSubscriptionAttributes` and `Unsubscribe`: a role's own policies allow these. A statement has a `Sid` "
+        "that no other has.",
         source=_PERMISSIONS,
         read="2026-11",
         relied_on_by=("deploy/foreign_policies.py:policies_of_others", "docs/operate/security.md"),
