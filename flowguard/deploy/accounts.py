@@ -1,4 +1,4 @@
-"""The accounts of topics, of keys, and of the tables that one transaction writes."""
+"""The accounts of topics, keys and the tables of one transaction."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Facts = dict[str, Any]
 
 
 def audited(needed: Deployment, options: DeployOptions) -> str:
-    """Return the permissions of each role, who may send to and read each queue, and who may use each key."""
+    """Return the roles with their permissions, the queues with their senders, and the keys with their users."""
     facts = _facts(needed, options)
     parts = {
         "functions": map(_lines_of_function, facts["functions"]),
@@ -67,7 +67,7 @@ def _scheduler(needed: Deployment, options: DeployOptions) -> Facts:
 
 
 def _role(role: str | None, service: str, permissions: Sequence[Permission], options: DeployOptions) -> Facts:
-    """Return what a role may do, who assumes it, and what bounds it. Of one that is there already nothing is known."""
+    """Return the permissions of a role and the service that assumes it. Of one that is there nothing is known."""
     return {
         "role": role,
         "assumed_by": service if role is None else None,

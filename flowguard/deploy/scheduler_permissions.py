@@ -22,7 +22,7 @@ class References(Protocol):
 
 
 def scheduler_statements(needed: Deployment, names: References) -> Iterator[dict[str, Any]]:
-    """Yield the statements of the scheduler's role: it sends to queues, and uses keys."""
+    """Yield the statements of the scheduler's role, for queues and keys."""
     queues = _queues(needed)
     yield {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": [names.queue_arn(name) for name in queues]}
     for key in _keys(needed, queues):

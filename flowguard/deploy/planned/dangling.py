@@ -15,7 +15,7 @@ _OF_SAM: Final = "Serverless"
 
 
 class Dangling(NamedTuple):
-    """A resource, or an output, and what it names that the template has not."""
+    """The label of a resource or output, and a name there that nothing has."""
 
     label: str
     name: str
