@@ -144,6 +144,7 @@ def test_the_scheduler_is_an_actor_as_the_template_has_its_role() -> None:
         for action in [statement["Action"] if isinstance(statement["Action"], str) else statement["Action"][0]]
     ]
     assert said == made
+    assert {statement["Effect"] for statement in policy["PolicyDocument"]["Statement"]} == {"Allow"}
     assert f"key {KEY}: kms:Decrypt, kms:GenerateDataKey through sqs" in allowed
     assert f"key {KEY}: kms:Decrypt through scheduler" in allowed
     waiting = {queue.name for queue in needed.queues if "EventBridge Scheduler" in "".join(of_queue(text, queue.name))}

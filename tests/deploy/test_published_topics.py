@@ -112,6 +112,7 @@ def test_a_topic_with_a_name_of_its_own_keeps_it_under_the_rule(deploy: Deploy) 
     assert renamed(needed) == []
     [topic] = [one.name for one in needed.function("staging-telling-tell").permissions if one.target == "topic"]
     assert topic == NEWS
+    assert renamed(told(deploy, topics={"news": {"name": "news-of-all"}}, **STAGING)) == [], "the options say so"
     assert renamed(told(deploy)) == [], "without a rule it has its own name"
 
 

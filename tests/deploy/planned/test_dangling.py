@@ -38,13 +38,16 @@ def dangling(value: Any, **more: Any) -> list[Dangling]:
         ({"Ref": "AWS::NoValue"}, []),
         ({"Fn::Sub": "${AWS::Region} ${!X} ${P} ${Q.Arn}"}, []),
         ({"Ref": "X", "more": 1}, []),
+        ({"Fn::GetAtt": ["X", "Arn"], "more": 1}, []),
+        ({"Fn::Sub": "${X}", "more": 1}, []),
+        ({"Fn::Sub": ["${X}", {}], "more": 1}, []),
     ],
 )
 def test_what_names_nothing_is_found(value: Any, names: list[str]) -> None:
     assert dangling(value) == [Dangling("R", name) for name in names]
 
 
-@pytest.mark.parametrize(("given", "names"), [("X", ["X"]), (["Q", "X"], ["X"]), ("Q", [])])
+@pytest.mark.parametrize(("given", "names"), [("Xs", ["Xs"]), (["Q", "Xs"], ["Xs"]), ("Q", []), ([{"Ref": "Xs"}], [])])
 def test_what_waits_for_nothing_is_found(given: Any, names: list[str]) -> None:
     assert dangling("r", Resources={"S": {**QUEUE, "DependsOn": given}}) == [Dangling("S", name) for name in names]
 

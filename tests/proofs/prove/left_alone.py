@@ -186,7 +186,6 @@ MODULES: Final = (
     "flowguard.ui.guards",
     "flowguard.deploy.account",
     "flowguard.deploy.accounts",
-    "flowguard.deploy.audit",
     "flowguard.deploy.closed_queues",
     "flowguard.deploy.variables",
     "flowguard.deploy.published_topics",
