@@ -180,13 +180,13 @@ SNS_FACTS: Final = (
         sentence="CloudFormation asks for the attributes of the topic before it makes, reads, changes or removes a "
         "subscription, and lists those of a topic: its handlers need `sns:GetTopicAttributes` and "
         "`sns:ListSubscriptionsByTopic` of the topic, beside `Subscribe`, `Unsubscribe`, `GetSubscriptionAttributes` "
-        "and `SetSubscriptionAttributes`. Terraform calls the last four alone "
-        "([its source](https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/sns/topic_subscription.go)).",
+        "and `SetSubscriptionAttributes` "
+        "([their schema](https://github.com/aws-cloudformation/aws-cloudformation-resource-providers-sns)). "
+        "Terraform calls the last four alone ([its source](https://github.com/hashicorp/terraform-provider-aws)).",
         source=Document(
-            "The schema of AWS::SNS::Subscription",
-            "https://github.com/aws-cloudformation/aws-cloudformation-resource-providers-sns/blob/main/aws-sns-subscription/aws-sns-subscription.json",
+            "AWS::SNS::Subscription",
+            "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-sns-subscription.html",
         ),
-        read="2026-11",
         relied_on_by=("deploy/foreign_policies.py:LOOKS_AT_TOPIC",),
         engines=NOWHERE,
         by_hand="The refusal shows at deployment.",
