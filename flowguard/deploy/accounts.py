@@ -9,7 +9,7 @@ from typing import Final
 from flowguard.deploy.account import Account
 from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.imports import NOBODY
-from flowguard.deploy.needs import Deployment, FunctionNeed, Target, TopicNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_arns import account_of
 
@@ -70,7 +70,7 @@ def _keys(needed: Deployment) -> Iterator[str]:
     """Yield the ARNs of the keys whose policies are to allow something to the account of the deployment."""
     for function in needed.functions:
         for permission in function.permissions:
-            if permission.on in (Target.KEY, Target.CODEC_KEY) and _KEY.match(permission.name):
+            if _KEY.match(permission.name):
                 yield permission.name
 
 
