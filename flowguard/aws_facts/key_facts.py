@@ -308,7 +308,7 @@ KEY_FACTS: Final = (
         relied_on_by=(
             "aws/schedules.py:Schedules",
             "deploy/key_uses.py:SCHEDULES",
-            "deploy/template.py:OF_SCHEDULE",
+            "deploy/scheduler_permissions.py:OF_SCHEDULE",
         ),
         words=("KmsKeyArn",),
         engines=like(memory="notes it", moto="notes it"),

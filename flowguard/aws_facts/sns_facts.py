@@ -24,6 +24,10 @@ _FORM: Final = Document(
 _ATTRIBUTES: Final = Document(
     "Amazon SNS message attributes", "https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html"
 )
+_PERMISSIONS: Final = Document(
+    "Amazon SNS API permissions: Actions and resources reference",
+    "https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-language-api-permissions-reference.html",
+)
 
 SNS_FACTS: Final = (
     Fact(
@@ -160,12 +164,37 @@ SNS_FACTS: Final = (
         by_hand="The form is the same in every log of such a function.",
     ),
     Fact(
+        name="sns-policy-actions",
+        sentence="The policy of a topic takes `Subscribe`, `Publish`, `GetTopicAttributes`, `ListSubscriptionsByTopic` "
+        "and others of the topic itself, and no action of a subscription, such as `GetSubscriptionAttributes`, "
+        "`SetSubscriptionAttributes` and `Unsubscribe`: a role's own policies allow these. A statement has a `Sid` "
+        "that no other has.",
+        source=_PERMISSIONS,
+        read="2026-11",
+        relied_on_by=("deploy/foreign_policies.py:policies_of_others", "docs/operate/security.md"),
+        engines=NOWHERE,
+        by_hand="SNS refuses others as the policy is written.",
+    ),
+    Fact(
+        name="sns-subscription-handlers",
+        sentence="CloudFormation asks for the attributes of the topic before it makes, reads, changes or removes a "
+        "subscription, and lists those of a topic: its handlers need `sns:GetTopicAttributes` and "
+        "`sns:ListSubscriptionsByTopic` of the topic, beside `Subscribe`, `Unsubscribe`, `GetSubscriptionAttributes` "
+        "and `SetSubscriptionAttributes` "
+        "([their schema](https://github.com/aws-cloudformation/aws-cloudformation-resource-providers-sns)). "
+        "Terraform calls the last four alone ([its source](https://github.com/hashicorp/terraform-provider-aws)).",
+        source=Document(
+            "AWS::SNS::Subscription",
+            "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-sns-subscription.html",
+        ),
+        relied_on_by=("deploy/foreign_policies.py:LOOKS_AT_TOPIC",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
         name="sns-policy-size",
         sentence="The policy of a topic has at most 30 KB, here taken for 30,000 bytes, and 100 statements.",
-        source=Document(
-            "Amazon SNS API permissions: Actions and resources reference",
-            "https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-language-api-permissions-reference.html",
-        ),
+        source=_PERMISSIONS,
         read="2026-11",
         relied_on_by=("deploy/resource_policies.py:LARGEST_TOPIC_POLICY",),
         limit=30_000,

@@ -57,7 +57,8 @@ def dlq() -> None:
     """Look at the dead letters of QUEUE, send them back to their stages or drop them.
 
     QUEUE is the name, URL or ARN of a flow's queue of dead letters, or of one to which SQS itself moves what was
-    received too often. Letters that are only looked at stay; SQS counts them as received once more.
+    received too often. It is an argument here: other commands, which are about a flow, name it with --queue. Letters
+    that are only looked at stay; SQS counts them as received once more.
 
     The exit code is 0 where all is done, 1 where something failed and is named, 2 where the command cannot be run: it
     is not well formed, or there is no such queue, table or region. Of redrive it is 1 too where you said no, and where

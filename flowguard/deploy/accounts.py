@@ -1,12 +1,14 @@
-"""The accounts of topics, and of the tables that one transaction writes."""
+"""The accounts of topics, keys and the tables of one transaction."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from flowguard.deploy.account import Account
 from flowguard.deploy.finding import LiveFinding, error, note
+from flowguard.deploy.imports import NOBODY
 from flowguard.deploy.needs import Deployment, FunctionNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_arns import account_of
@@ -15,6 +17,8 @@ _WRITTEN: Final = frozenset(
     {"dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 )
 """The actions of what a commit does with tables of a stage."""
+
+_KEY: Final = re.compile("arn:[^:]+:kms:[^:]+:[^:]+:key/")
 
 _SAY: Final = 'say account = "…" in the options: it is deployed to that'
 
@@ -55,6 +59,19 @@ def account_notes(needed: Deployment) -> Iterator[str]:
             f"{', '.join(tables)} must be of the account of {needed.run_table}: a commit writes both in one "
             f"transaction; {_SAY}, and another account is refused"
         )
+    if owners := sorted({str(account_of(key)) for key in _keys(needed)} - {NOBODY}):
+        yield (
+            f"--key-policy takes the account of a key for the one that is deployed to, here {' and '.join(owners)}; "
+            f"where that is another, {_SAY}"
+        )
+
+
+def _keys(needed: Deployment) -> Iterator[str]:
+    """Yield the ARNs of the keys whose policies are to allow something to the account of the deployment."""
+    for function in needed.functions:
+        for permission in function.permissions:
+            if _KEY.match(permission.name):
+                yield permission.name
 
 
 def _written(function: FunctionNeed) -> Iterator[str]:

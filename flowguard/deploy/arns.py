@@ -55,6 +55,9 @@ POLICY_VERSION: Final = "2012-10-17"
 S3: Final = "s3.amazonaws.com"
 """S3, as a principal."""
 
+LAMBDA: Final = "lambda.amazonaws.com"
+"""Lambda, as a principal."""
+
 SCHEDULER: Final = "scheduler.amazonaws.com"
 """EventBridge Scheduler, as a principal."""
 

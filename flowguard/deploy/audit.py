@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flowguard.deploy.arns import LAMBDA, SCHEDULER
 from flowguard.deploy.closed_queues import is_closed, operators_of
 from flowguard.deploy.found import FunctionKind
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Target
+from flowguard.deploy.key_policy import key_policy, keys_of
+from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_arns import account_of
+from flowguard.deploy.scheduler_permissions import scheduler_permissions
 
 _ALL = {Target.NETWORK.value: "all network interfaces of the account", Target.TRACES.value: "all traces of the account"}
 
@@ -18,39 +21,70 @@ Facts = dict[str, Any]
 
 
 def audited(needed: Deployment, options: DeployOptions) -> str:
-    """Return the permissions of each function, and who may send to and read each queue."""
-    functions = [line for function in needed.functions for line in _lines_of_function(_function(function))]
-    queues = [line for queue in needed.queues for line in _lines_of_queue(_queue(queue, needed, options))]
-    return "\n".join(["functions", *functions, "", "queues", *queues])
+    """Return the roles with their permissions, the queues with their senders, and the keys with their users."""
+    facts = _facts(needed, options)
+    parts = {
+        "functions": map(_lines_of_function, facts["functions"]),
+        "scheduler": map(_lines_of_scheduler, facts["scheduler"]),
+        "queues": map(_lines_of_queue, facts["queues"]),
+        "keys": map(_lines_of_key, facts["keys"]),
+    }
+    lines = {head: [line for each in lines for line in each] for head, lines in parts.items()}
+    return "\n\n".join("\n".join([head, *rest]) for head, rest in lines.items() if rest)
 
 
 def audited_json(needed: Deployment, options: DeployOptions) -> str:
     """Return the same as one line of JSON."""
-    facts = {
-        "functions": [_function(function) for function in needed.functions],
+    return json.dumps(_facts(needed, options), ensure_ascii=False)
+
+
+def _facts(needed: Deployment, options: DeployOptions) -> Facts:
+    return {
+        "functions": [_function(function, options) for function in needed.functions],
+        "scheduler": [_scheduler(needed, options)] if needed.has_scheduler else [],
         "queues": [_queue(queue, needed, options) for queue in needed.queues],
+        "keys": [_key(key, needed, options) for key in keys_of(needed, options)],
     }
-    return json.dumps(facts, ensure_ascii=False)
 
 
-# -- functions
+# -- roles
 
 
-def _function(function: FunctionNeed) -> Facts:
+def _function(function: FunctionNeed, options: DeployOptions) -> Facts:
     return {
         "name": function.name,
-        "role": function.role,
-        "permissions": [
-            {
-                "on": permission.target,
-                "name": permission.name,
-                "actions": [*permission.actions],
-                "through": [*permission.via],
-            }
-            for permission in (function.permissions if function.role is None else ())
-        ],
+        **_role(function.role, LAMBDA, function.permissions, options),
         "policies": [*function.policies],
         "url": _url(function) if function.has_url else None,
+    }
+
+
+def _scheduler(needed: Deployment, options: DeployOptions) -> Facts:
+    return {
+        **_role(needed.scheduler_role, SCHEDULER, [*scheduler_permissions(needed)], options),
+        "group": needed.scheduler_group,
+    }
+
+
+def _role(role: str | None, service: str, permissions: Sequence[Permission], options: DeployOptions) -> Facts:
+    """Return the permissions of a role and the service that assumes it. Of one that is there nothing is known."""
+    return {
+        "role": role,
+        "assumed_by": service if role is None else None,
+        "boundary": options.permissions_boundary if role is None else None,
+        "permissions": [*map(_permission, permissions if role is None else ())],
+    }
+
+
+def _permission(allowed: Permission) -> Facts:
+    bucket, _, keys = allowed.name.partition("/")
+    is_bucket = allowed.on is Target.BUCKET
+    return {
+        "on": allowed.target,
+        "name": bucket if is_bucket else allowed.name,
+        "actions": [*allowed.actions],
+        "through": [*allowed.via],
+        **({"prefix": keys} if is_bucket else {}),
     }
 
 
@@ -64,24 +98,42 @@ def _url(function: FunctionNeed) -> str:
 
 
 def _lines_of_function(facts: Facts) -> Iterator[str]:
-    role = "a role of its own" if facts["role"] is None else f"{facts['role']}, which is not looked at here"
-    yield f"  {facts['name']}, by {role}"
-    for allowed in facts["permissions"]:
-        resource = _ALL.get(allowed["on"], f"{allowed['on']} {allowed['name']}".rstrip())
-        word = "for" if allowed["on"] == Target.CODEC_KEY.value else "through"
-        through = f" {word} {', '.join(allowed['through'])}" if allowed["through"] else ""
-        yield f"    {resource}: {', '.join(allowed['actions'])}{through}"
+    yield f"  {facts['name']}, by {_named(facts)}"
+    yield from _lines_of_role(facts, "")
     for policy in facts["policies"]:
         yield f"    and what {policy} allows"
     if facts["url"] is not None:
         yield f"    {facts['url']}"
 
 
+def _lines_of_scheduler(facts: Facts) -> Iterator[str]:
+    yield f"  EventBridge Scheduler, by {_named(facts)}"
+    yield from _lines_of_role(facts, f", for the group of schedules {facts['group']} of this account")
+
+
+def _named(facts: Facts) -> str:
+    return "a role of its own" if facts["role"] is None else f"{facts['role']}, which is not looked at here"
+
+
+def _lines_of_role(facts: Facts, bounds: str) -> Iterator[str]:
+    if facts["assumed_by"] is not None:
+        yield f"    assumed by {facts['assumed_by']} alone{bounds}"
+    if facts["boundary"] is not None:
+        yield f"    within the boundary {facts['boundary']}"
+    for allowed in facts["permissions"]:
+        resource = _ALL.get(allowed["on"], f"{allowed['on']} {allowed['name']}".rstrip())
+        word = "for" if allowed["on"] == Target.CODEC_KEY.value else "through"
+        through = f" {word} {', '.join(allowed['through'])}" if allowed["through"] else ""
+        listed = f" of {allowed['prefix']}" if "prefix" in allowed else ""
+        yield f"    {resource}: {', '.join(allowed['actions'])}{through}{listed}"
+
+
 # -- queues
 
 
 def _queue(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Facts:
-    senders = [*(function.name for function in needed.senders(queue.name)), *_others(queue, needed, options)]
+    functions = (function.name for function in needed.senders(queue.name))
+    senders = [*dict.fromkeys((*functions, *_others(queue, needed, options)))]
     return {
         "name": queue.name,
         "role": queue.role.value,
@@ -128,4 +180,41 @@ def _in_one_account(source: QueueNeed, queue: QueueNeed, options: DeployOptions)
 def _rest(*, closed: bool) -> str:
     if closed:
         return "its policy denies all others to send"
-    return "others may send whose own policies allow it: name its senders in the options to deny them"
+    return "others may send whose own policies allow it: list its senders in the options, be it none, to deny them"
+
+
+# -- keys
+
+
+def _key(key: str, needed: Deployment, options: DeployOptions) -> Facts:
+    """Return who uses a key, by what its policy needs. Which one another stack exports, the deployment tells."""
+    statements = [] if key in options.imports else key_policy(needed, key, options)["Statement"]
+    return {
+        "key": key,
+        "statements": [
+            {
+                "name": statement["Sid"],
+                "who": [*_principals(statement["Principal"])],
+                "actions": statement["Action"],
+                "condition": statement["Condition"],
+            }
+            for statement in statements
+        ],
+    }
+
+
+def _principals(principal: Facts) -> Iterator[str]:
+    for named in principal.values():
+        yield from [named] if isinstance(named, str) else named
+
+
+def _lines_of_key(facts: Facts) -> Iterator[str]:
+    yield f"  {facts['key']}, whose policy needs{'' if facts['statements'] else ' what the deployment tells'}"
+    for statement in facts["statements"]:
+        bounds = [f"{name} {_values(each)}" for test in statement["condition"].values() for name, each in test.items()]
+        who, actions = ", ".join(statement["who"]), ", ".join(statement["actions"])
+        yield f"    {statement['name']}, for {who}: {actions} where {' and '.join(bounds)}"
+
+
+def _values(given: Any) -> str:
+    return f"is {' or '.join([given] if isinstance(given, str) else given)}"

@@ -89,10 +89,12 @@ def reserved_problems(function: FoundFunction, options: FunctionOptions, queues:
     if options.reserved is None or not queues:
         return
     if options.max_concurrency is None or queues * options.max_concurrency > options.reserved:
-        each = "none" if options.max_concurrency is None else options.max_concurrency
+        most = "none" if options.max_concurrency is None else options.max_concurrency
+        each = f"its {queues} queues have max_concurrency = {most} each"
+        alone = f"its queue has max_concurrency = {most}"
         yield (
-            f"{function.handler} has reserved = {options.reserved}, and its {queues} queues have max_concurrency = "
-            f"{each} each: what Lambda throttles uses up receives; reserve as many as they bring at once"
+            f"{function.handler} has reserved = {options.reserved}, and {alone if queues == 1 else each}: "
+            f"what Lambda throttles uses up receives; reserve as many as they bring at once"
         )
 
 

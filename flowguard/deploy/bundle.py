@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from flowguard.deploy.code_zip import CodeSource, homes_of, megabytes, unpacked, write_zip
+from flowguard.deploy.codec_uses import flows_that_encrypt
 from flowguard.deploy.compiled_code import compile_code, why_no_room, why_not_compiled
 from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.own_wheel import NAME, TOOLS
@@ -23,6 +24,9 @@ from flowguard.text.printable import printable
 
 AT_LAMBDA: Final = frozenset({"boto3", "botocore", "s3transfer"})
 """The distributions of Lambda's own that are released together. What else boto3 needs stays in the zip."""
+
+_CIPHERS: Final = "cryptography"
+"""What an encrypting codec imports. It comes with an extra of flowguard."""
 
 LARGEST_UPLOAD: Final = 50 * 1024 * 1024
 """Bytes of a zip that Lambda takes by itself. A larger one it takes from S3."""
@@ -165,6 +169,11 @@ def _notes(
     for name, where in code.libraries.items():
         if name not in there:
             yield f"{printable(where)} imports {name}, which no requirement brings"
+    if _CIPHERS not in there and (flows := ", ".join(flows_that_encrypt(order.functions))):
+        yield (
+            f"the codec of {flows} needs {_CIPHERS}, which no requirement brings: each function of it fails; add "
+            f"{NAME}[codec] to the requirements"
+        )
     if size > LARGEST_UPLOAD:
         yield f"the zip is above {megabytes(LARGEST_UPLOAD)}, so Lambda takes it from S3 only"
 

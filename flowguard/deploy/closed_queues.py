@@ -18,7 +18,7 @@ def is_closed(queue: QueueNeed, options: DeployOptions) -> bool:
 
     Those who redrive letters send to inboxes and to queues of killed records: these wait for the options to name them.
     """
-    if queue.role in (Role.ANSWERS, Role.DEAD_LETTERS) or queue.senders:
+    if queue.role in (Role.ANSWERS, Role.DEAD_LETTERS) or queue.lists_senders:
         return True
     return bool(options.operators) and (queue.role is Role.KILLED or queue.hops_only)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
-from flowguard.deploy.arns import POLICY_VERSION, SCHEDULER, Arn, rule_name
+from flowguard.deploy.arns import LAMBDA, POLICY_VERSION, SCHEDULER, Arn, rule_name
 from flowguard.deploy.exports import exported
 from flowguard.deploy.imports import importing
 from flowguard.deploy.kafka_mapping import kafka_event, kafka_properties
@@ -314,7 +314,7 @@ class _CloudFormation(Template):
 
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> Json:
         logical_id = self.ids.camel("Role", function.name)
-        trust = self.trusting("lambda.amazonaws.com", {})
+        trust = self.trusting(LAMBDA, {})
         self.resources[logical_id] = self._role(trust, statements, function.owner, function.policies)
         return {"Fn::GetAtt": [logical_id, "Arn"]}
 

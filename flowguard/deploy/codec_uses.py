@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from flowguard.codecs.encrypted import CONTEXT, ENVIRONMENT, Encrypted
@@ -36,6 +36,11 @@ def codec_permissions(function: FoundFunction) -> Iterator[Permission]:
         actions.setdefault((key, tuple(sorted(named))), []).append(action)
     for (key, for_flows), allowed in actions.items():
         yield Permission(Target.CODEC_KEY.value, key, tuple(sorted(allowed)), for_flows)
+
+
+def flows_that_encrypt(functions: Iterable[FoundFunction]) -> Iterator[str]:
+    """Yield the names of the flows for which functions seal or open by a key, each once."""
+    yield from sorted({name for function in functions for _, _, name in _uses(function)})
 
 
 def _uses(function: FoundFunction) -> Iterator[tuple[str, str, str]]:

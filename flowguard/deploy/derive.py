@@ -12,7 +12,7 @@ from typing import Final
 from flowguard.deploy.accounts import account_notes, is_elsewhere, transaction_problems
 from flowguard.deploy.at_aws import names_of, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
-from flowguard.deploy.existing_notes import existing_notes
+from flowguard.deploy.existing_notes import existing_notes, renamed_topics
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.imports import group_is_imported
 from flowguard.deploy.kafka_plan import group_problems
@@ -39,7 +39,7 @@ from flowguard.deploy.permissions import (
     tables_of_stage,
 )
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.published_topics import names_in_effect, published_topics
+from flowguard.deploy.published_topics import names_in_effect, published, published_topics
 from flowguard.deploy.queue_names import no_queue_problems, same_name_problems
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
 from flowguard.deploy.schedule_plan import schedule_problems, schedules_of
@@ -107,6 +107,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     needed = tuple(_linked(needed))
     unknown = tuple(_unknown(flows))
     topics = (*(_topic(arn, options) for arn in plan.topics), *published_topics(needed, plan.topics, options))
+    made_topics = {topic.arn for topic in topics if not topic.existing}
     deployment = Deployment(
         names=tuple(dict.fromkeys(name for function in functions for name in function.names)),
         flows=flows,
@@ -129,6 +130,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
             *_fifo_notes(flows, plan),
             *stream_notes(flows),
             *existing_notes(flows, plan.queues, tables, options),
+            *renamed_topics({*plan.topics, *published(needed)} - made_topics, options),
             *_unbounded(needed),
             *_many_policies(needed),
             *_unmet_options(made, tables, plan, options, names_in_effect(needed, options)),
@@ -459,7 +461,7 @@ def _unmet_options(
     known = {
         "functions": {name for function in functions for name in (function.attribute, function.handler)},
         "queues": {queue.name for queue in plan.queues},
-        "tables": {table.name for table in tables},
+        "tables": {table.name for table in tables} | {*tables_with_stream(flows_of(functions))},
         "streams": {stream.name for function in functions for flow in function.flows for stream in flow.streams},
         "topics": {*published, *(name for arn in plan.topics for name in (arn, arn.rpartition(":")[2]))},
         "schedule_groups": {options.settings.scheduler_group},

@@ -6,11 +6,13 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
+from flowguard.deploy.at_aws import names_of
 from flowguard.deploy.needs import QueueNeed, TableNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_arns import account_of, arn_of
 from flowguard.destinations import Queue
 from flowguard.flow import AnyFlow
+from flowguard.names.at_aws import NameKind
 
 _OF_MADE: Final = {
     "queues": ("senders", "buckets", "max_receive_count"),
@@ -66,6 +68,18 @@ def _indexed(tables: Iterable[TableNeed], options: DeployOptions) -> Iterator[st
                 f"[tables.{table.name}] run_index adds nothing to a table that is there already: add the index "
                 f"{RUN_INDEX} of {' and '.join(INDEX_KEY)}, with its keys alone, by aws dynamodb update-table; "
                 f"flowguard doctor says whether it is there"
+            )
+
+
+def renamed_topics(not_made: Iterable[str], options: DeployOptions) -> Iterator[str]:
+    """Yield a note for each topic that is not made here, and that the rule of the names calls something else."""
+    names = names_of(options)
+    for arn in sorted(set(not_made)):
+        name, at_aws = arn.rpartition(":")[2], names.topic(arn)
+        if at_aws != arn and f"{NameKind.TOPICS}.{name}" not in names.given:
+            yield (
+                f"{arn} is {at_aws} by the rule {names.rule}, and no template here makes that; where its owner has "
+                f'no such topic, say [topics."{name}"] name = "{name}"'
             )
 
 

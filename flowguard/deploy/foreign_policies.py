@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from flowguard.deploy.arns import POLICY_VERSION, queue_arn, table_arn
 from flowguard.deploy.key_policy import ALARMS, of_codecs, on_keys
@@ -13,9 +13,13 @@ from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import arn_of, partition_of
+from flowguard.deploy.statement_names import of_environment
 from flowguard.destinations import Queue
 
 Statement = Mapping[str, Any]
+
+LOOKS_AT_TOPIC: Final = ("sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic")
+"""What CloudFormation does with a topic as it makes, reads and removes a subscription, and ``flowguard doctor`` too."""
 
 
 def policies_of_others(needed: Deployment, options: DeployOptions) -> str:
@@ -33,7 +37,7 @@ def policies_of_others(needed: Deployment, options: DeployOptions) -> str:
         if _is_of_another(arn, options):
             by_arn.setdefault(arn, []).append(statement)
     policies = {
-        arn: {"Version": POLICY_VERSION, "Statement": [*_numbered(statements)]}
+        arn: {"Version": POLICY_VERSION, "Statement": [*of_environment(_numbered(statements), needed.at_aws.rule)]}
         for arn, statements in sorted(by_arn.items())
     }
     return json.dumps(policies, indent=2)
@@ -118,6 +122,7 @@ def _subscribed(needed: Deployment, account: str) -> Iterator[tuple[str, Stateme
             bounded = {"StringEquals": {"sns:Protocol": "sqs", "sns:Endpoint": endpoints}}
             subscribing = _allowing("Subscriptions", account, ["sns:Subscribe"], topic.arn)
             yield topic.arn, {**subscribing, "Condition": bounded}
+            yield topic.arn, _allowing("SubscriptionsAreRead", account, LOOKS_AT_TOPIC, topic.arn)
 
 
 def _alarmed(options: DeployOptions) -> Iterator[tuple[str, Statement]]:

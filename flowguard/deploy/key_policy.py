@@ -15,7 +15,8 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import domain_of
 from flowguard.deploy.resource_policies import one_or_all, size_of
-from flowguard.deploy.template import OF_SCHEDULE
+from flowguard.deploy.scheduler_permissions import OF_SCHEDULE
+from flowguard.deploy.statement_names import of_environment
 
 Statement = Mapping[str, Any]
 
@@ -74,7 +75,7 @@ def key_policy(needed: Deployment, key: str, options: DeployOptions) -> Statemen
         *_of_alarms(key, options),
         *of_codecs(needed, key, place),
     ]
-    return {"Version": POLICY_VERSION, "Statement": statements}
+    return {"Version": POLICY_VERSION, "Statement": [*of_environment(statements, needed.at_aws.rule)]}
 
 
 def _too_large(key: str, size: int) -> str:

@@ -122,7 +122,9 @@ class QueueNeed:
     owner: str = ""
     """The first flow that it is for, or the rule of ``@once``."""
     senders: tuple[str, ...] = ()
-    """The ARNs of further roles that send to it. Where any are named, all others are kept out."""
+    """The ARNs of further roles that send to it."""
+    lists_senders: bool = False
+    """Whether the options list these, be it none: all others are kept out."""
     buckets: tuple[str, ...] = ()
     """The names of the buckets that tell it what happens to their objects."""
     hops_only: bool = False

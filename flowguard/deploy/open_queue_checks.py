@@ -56,7 +56,7 @@ def _of_queue(needed: Deployment, queue: QueueNeed, options: DeployOptions, live
     is_known = homes != (HERE.account, None)
     parties = _parties(needed, queue, strangers, homes, documents, arn)
     yield from _let_in(queue, parties, documents, arn, knows_account=is_known)
-    if is_closed(queue, options) and named:
+    if is_closed(queue, options) and (named or queue.lists_senders):
         of_account = [each for each in suspects if each not in strangers]
         yield from _excepted(needed, queue, of_account if queue.made else [], documents, arn)
         given = [arn for role, arn in named.items() if role not in options.imports]

@@ -219,7 +219,8 @@ class QueueOptions(Frozen):
     senders: tuple[_Party, ...] = ()
     """Names or ARNs of further roles that may send to the queue: of flows and services that are deployed elsewhere.
 
-    A queue of which any are named is closed to all others. One of answers or dead letters is closed anyway.
+    A queue for which they are listed is closed to all others; an empty list leaves its functions, its feeds and the
+    operators. One of answers or dead letters is closed anyway.
     """
     buckets: tuple[BucketName, ...] = ()
     """Names or ARNs of buckets of the same account that tell the queue what happens to their objects."""
@@ -430,8 +431,9 @@ class DeployOptions(Frozen):
     @field_validator("topics")
     @classmethod
     def _have_one_name(cls, topics: dict[str, TopicOptions]) -> dict[str, TopicOptions]:
-        if twice := [arn for arn, topic in topics.items() if arn.startswith("arn:") and topic.name is not None]:
-            raise ValueError(f"has a name for {', '.join(twice)}, which is that of a topic already")
+        if by_arn := [arn for arn, topic in topics.items() if arn.startswith("arn:") and topic.name is not None]:
+            blocks = ", ".join(f'[topics."{arn.rpartition(":")[2]}"]' for arn in by_arn)
+            raise ValueError(f"takes name in a block of the topic's name alone, and not of its ARN: write {blocks}")
         return topics
 
     @property

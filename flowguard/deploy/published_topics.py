@@ -12,18 +12,19 @@ def published_topics(
     functions: Iterable[FunctionNeed], subscribed: Collection[str], options: DeployOptions
 ) -> Iterator[TopicNeed]:
     """Yield the topics whose key the options name: who publishes to one uses its key."""
-    for arn in _published(functions):
+    for arn in published(functions):
         if arn not in subscribed and any(_has_key(name, options) for name in (arn, arn.rpartition(":")[2])):
             yield TopicNeed(arn, existing=True)
 
 
 def names_in_effect(functions: Iterable[FunctionNeed], options: DeployOptions) -> set[str]:
     """Return the names of blocks of topics that change something for who publishes. By an ARN that is the key alone."""
-    arns = _published(functions)
+    arns = published(functions)
     return {arn.rpartition(":")[2] for arn in arns} | {arn for arn in arns if _has_key(arn, options)}
 
 
-def _published(functions: Iterable[FunctionNeed]) -> list[str]:
+def published(functions: Iterable[FunctionNeed]) -> list[str]:
+    """Return the ARNs of the topics to which functions publish."""
     used = (permission for function in functions for permission in function.permissions)
     return sorted({permission.name for permission in used if permission.on is Target.TOPIC})
 

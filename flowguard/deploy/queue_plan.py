@@ -368,7 +368,7 @@ class QueuePlan:
         name = owner.name if owner is not None else queue.owner
         hops_only = self._takes_hops_alone(queue)
         queue = replace(queue, existing=options.existing, senders=options.senders, buckets=options.buckets)
-        return replace(queue, owner=name, hops_only=hops_only)
+        return replace(queue, owner=name, hops_only=hops_only, lists_senders="senders" in options.model_fields_set)
 
     def _takes_hops_alone(self, queue: QueueNeed) -> bool:
         """Answer whether a queue is an inbox to which only the flow itself sends."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from flowguard.deploy.at_aws import names_of
 from flowguard.deploy.batch_plan import BatchPlan, time_for
 from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.kafka_plan import kafka_need, kafka_problems, tries_of
@@ -94,12 +95,16 @@ def _problems(
     elif of_table and stream.name == options.settings.table:
         yield f"{stream} is the table of the run items: each run would begin others without end; take another table"
     elif of_table and chosen.arn is None and stream.name not in made:
+        is_there = stream.name in options.tables
+        otherwise = "; it takes no import" if is_there else ", or name it in TABLES of the flow's module"
         yield (
             f"{stream} is the stream of a table that is there already, and only AWS knows its ARN; say {section} "
-            f'arn = "arn:aws:dynamodb:…:table/{stream.name}/stream/…", or name it in TABLES of the flow\'s module'
+            f'arn = "arn:aws:dynamodb:…:table/{stream.name}/stream/…"{otherwise}'
         )
     elif of_table and chosen.arn is not None and stream.name in made:
         yield f"{section} gives an arn, and {stream.name!r} is a table that the template makes; leave the arn out"
+    elif of_table and chosen.arn is not None:
+        yield from _of_another_table(stream, chosen.arn, section, options)
     if of_table and chosen.max_age >= TABLE_KEEPS:
         yield (
             f"{section} has max_age = {chosen.max_age}, and the stream of a table keeps a change for {TABLE_KEEPS} s: "
@@ -109,6 +114,23 @@ def _problems(
         yield (
             f"{section} has batch_size = {chosen.batch_size}, which takes up to {wanted} s, and {function.handler} is "
             f"stopped after {batching.timeout} s; lower the one or raise the other"
+        )
+
+
+def _of_another_table(stream: Stream, arn: str, section: str, options: DeployOptions) -> Iterator[str]:
+    """Yield what is wrong with the ARN of a table's stream that is of another table.
+
+    A table without a name of its own may be shared by deployments whose rules call it differently.
+    """
+    chosen, table = options.tables.get(stream.name), arn.partition("/stream/")[0]
+    given = None if chosen is None else chosen.name
+    if given in options.imports:
+        return
+    names = (stream.name, names_of(options).table(stream.name)) if given is None else (given,)
+    if table not in names and table.rpartition("/")[2] not in names:
+        yield (
+            f"{section} arn is of the table {table.rpartition('/')[2]!r}, and {stream} is the stream of {names[-1]!r}; "
+            f'say the ARN of that, or what it is called at AWS: [tables."{stream.name}"] name = "…"'
         )
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from flowguard.aws.indexed_runs import INDEX_KEY
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
 from flowguard.deploy.arns import POLICY_VERSION, SCHEDULER_ROLE, Arn, queue_arn, role_arn, statements_of, stream_arn
-from flowguard.deploy.key_uses import READS, SENDS, only_through
 from flowguard.deploy.logical_ids import LogicalIds
 from flowguard.deploy.needs import (
     ANSWERS_URL,
@@ -23,6 +22,7 @@ from flowguard.deploy.needs import (
 )
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.resource_policies import ResourcePolicies, check_sizes
+from flowguard.deploy.scheduler_permissions import scheduler_statements
 from flowguard.destinations import Bus
 
 Json = dict[str, Any]
@@ -40,9 +40,6 @@ SYSTEM_LOG_LEVEL: Final = "INFO"
 """Of Lambda's own lines, which have how long each invocation took."""
 
 ABOUT_SCHEDULER: Final = "The ARN of the role with which EventBridge Scheduler sends messages."
-
-OF_SCHEDULE: Final = "kms:EncryptionContext:aws:scheduler:schedule:arn"
-"""The condition key that names a schedule with an encrypted message."""
 
 LOOPS: Final = "Allow"
 """Of a function's loop detection, which otherwise stops a chain of requests after about 16 of its invocations."""
@@ -163,9 +160,7 @@ class Template(ABC):
         if self.makes_group:
             self.add_schedule_group(self.needed.scheduler_group)
         if self.needed.scheduler_role is None:
-            names = [queue.name for queue in self.needed.schedule_targets()]
-            targets = list(dict.fromkeys((*names, *self.needed.undelivered_by_scheduler)))
-            self.add_scheduler_role([*self._scheduler_statements(targets)])
+            self.add_scheduler_role([*scheduler_statements(self.needed, self)])
         for schedule in self.needed.schedules:
             self.add_schedule(schedule)
 
@@ -173,19 +168,6 @@ class Template(ABC):
         """Return the ARN of the role of the scheduler, made here or given."""
         given = self.needed.scheduler_role
         return self.arn(SCHEDULER_ROLE if given is None else role_arn(given))
-
-    def _scheduler_statements(self, queues: Sequence[str]) -> Iterator[Json]:
-        """Yield what the scheduler may do: send to the queues, and use keys."""
-        arns = [self.queue_arn(name) for name in queues]
-        yield {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": arns}
-        for key in dict.fromkeys(self.needed.queue(name).kms_key for name in queues):
-            if key is not None:
-                condition = {"StringEquals": only_through(key, ["sqs"])}
-                yield {"Effect": "Allow", "Action": [*SENDS], "Resource": key, "Condition": condition}
-        if self.needed.kms_key is not None:
-            schedules = self.arn(Arn("scheduler", f"schedule/{self.needed.scheduler_group}/*"))
-            condition = {"ArnLike": {OF_SCHEDULE: schedules}}
-            yield {"Effect": "Allow", "Action": [*READS], "Resource": self.needed.kms_key, "Condition": condition}
 
     def scheduler_trust(self) -> Json:
         """Return the condition of the scheduler's role: it acts for this account's schedule group."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
-from flowguard.deploy.arns import POLICY_VERSION, SCHEDULER, Arn, rule_name
+from flowguard.deploy.arns import LAMBDA, POLICY_VERSION, SCHEDULER, Arn, rule_name
 from flowguard.deploy.kafka_mapping import kafka_arguments
 from flowguard.deploy.needs import (
     Deployment,
@@ -344,7 +344,7 @@ class _Terraform(Template):
 
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> str:
         prefix = f"{function.name[:37]}-"
-        trust = self.trusting("lambda.amazonaws.com", {})
+        trust = self.trusting(LAMBDA, {})
         role = self._role(function.name, prefix, trust, statements, function.owner)
         for policy in function.policies:
             attachment = {"role": f"${{{role}.name}}", "policy_arn": policy}

@@ -16,7 +16,7 @@ from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import account_of
-from tests.deploy import everything
+from tests.deploy import everything, sealing
 from tests.deploy.exercised import needs
 from tests.deploy.planned import looked
 from tests.deploy.stated import stated
@@ -58,6 +58,30 @@ def test_a_topic_is_made_in_the_account_and_region_of_its_arn_alone(given: dict[
     assert made(deployment(**given)) == dict.fromkeys((everything.PLACED.arn, NEWS), are_made)
 
 
+KEY: Final = "arn:aws:kms:eu-west-1:{}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+@pytest.mark.parametrize("account", [None, HERE])
+def test_whose_a_key_is_matters_where_the_options_name_no_account(account: str | None) -> None:
+    given: dict[str, Any] = {"kms_key": KEY.format(HERE), "queues": {"everything-pack": {"kms_key": KEY.format(THERE)}}}
+    notes = [note for note in deployment(account=account, **given).notes if "--key-policy" in note]
+    assert bool(notes) is (account is None)
+    if account is None:
+        assert notes == [
+            f"--key-policy takes the account of a key for the one that is deployed to, here {HERE} and {THERE}; where "
+            'that is another, say account = "…" in the options: it is deployed to that'
+        ]
+    assert not [note for note in deployment().notes if "--key-policy" in note]
+
+
+def test_whose_a_codecs_key_is_matters_and_an_alias_is_in_no_key_policy() -> None:
+    notes = [note for note in needs("tests.deploy.sealing").notes if "--key-policy" in note]
+    owner = account_of(sealing.THEIRS)
+    assert [note.partition(";")[0] for note in notes] == [
+        f"--key-policy takes the account of a key for the one that is deployed to, here {owner}"
+    ]
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_topic_of_another_account_is_subscribed_to_and_published_to_and_not_made(form: str) -> None:
     options = options_of(account=THERE)
@@ -73,8 +97,8 @@ def test_its_owner_is_told_both_what_publishes_and_what_subscribes() -> None:
     options = options_of(account=THERE)
     found = json.loads(policies_of_others(needs("tests.deploy.everything", options=options), options))
     assert {arn: [each["Sid"] for each in found[arn]["Statement"]] for arn in (NEWS, everything.PLACED.arn)} == {
-        NEWS: ["Functions", "Subscriptions"],
-        everything.PLACED.arn: ["Functions", "Subscriptions"],
+        NEWS: ["Functions", "Subscriptions", "SubscriptionsAreRead"],
+        everything.PLACED.arn: ["Functions", "Subscriptions", "SubscriptionsAreRead"],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -10,7 +11,9 @@ from click.testing import CliRunner
 
 from flowguard.cli import main
 from flowguard.deploy.audit import audited
-from flowguard.deploy.needs import Target
+from flowguard.deploy.cloudformation import cloudformation
+from flowguard.deploy.key_policy import key_policies
+from flowguard.deploy.needs import Deployment, Target
 from flowguard.deploy.options import DeployOptions
 from tests.deploy import everything
 from tests.deploy.exercised import needs
@@ -46,6 +49,10 @@ def test_each_permission_of_a_role_is_named_with_its_resource(name: str) -> None
             through = f" through {', '.join(permission.via)}" if permission.via else ""
             allowed = f": {', '.join(permission.actions)}{through}"
             is_network = permission.on is Target.NETWORK
+            if permission.on is Target.BUCKET:
+                bucket, _, keys = permission.name.partition("/")
+                assert f"bucket {bucket}: s3:ListBucket of {keys}" in named
+                continue
             resource = ALL_NETWORKS if is_network else f"{permission.target} {permission.name}".rstrip()
             assert resource + allowed in named
 
@@ -107,6 +114,89 @@ def test_in_a_vpc_a_role_may_use_network_interfaces() -> None:
     assert traces in part(text, "everything-pack")
 
 
+KEY: Final = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+BOUNDS: Final = "arn:aws:iam::123456789012:policy/bounds"
+
+
+def secured(name: str, **more: Any) -> tuple[str, Deployment, DeployOptions]:
+    given = {**everything.OPTIONS, "kms_key": KEY, "permissions_boundary": BOUNDS, **more}
+    options = DeployOptions.model_validate(given if name == "everything" else {"kms_key": KEY, **more})
+    needed = needs(MODULES[name], options=options)
+    return audited(needed, options), needed, options
+
+
+def test_the_scheduler_is_an_actor_as_the_template_has_its_role() -> None:
+    text, needed, options = secured("everything")
+    role = json.loads(cloudformation(needed, options))["Resources"]["SchedulerRole"]["Properties"]
+    lines = part(text.partition("\nscheduler\n")[2], "EventBridge Scheduler")
+    assumed, boundary, *allowed = lines
+    group = "for the group of schedules flowguard of this account"
+    assert (assumed, boundary) == (
+        f"assumed by scheduler.amazonaws.com alone, {group}",
+        f"within the boundary {BOUNDS}",
+    )
+    [policy] = role["Policies"]
+    said = [line.rpartition(": ")[2].partition(" ")[0].removesuffix(",") for line in allowed]
+    made = [
+        action
+        for statement in policy["PolicyDocument"]["Statement"]
+        for resource in ([0] if isinstance(statement["Resource"], str) else statement["Resource"])
+        for action in [statement["Action"] if isinstance(statement["Action"], str) else statement["Action"][0]]
+    ]
+    assert said == made
+    assert {statement["Effect"] for statement in policy["PolicyDocument"]["Statement"]} == {"Allow"}
+    assert f"key {KEY}: kms:Decrypt, kms:GenerateDataKey through sqs" in allowed
+    assert f"key {KEY}: kms:Decrypt through scheduler" in allowed
+    waiting = {queue.name for queue in needed.queues if "EventBridge Scheduler" in "".join(of_queue(text, queue.name))}
+    assert {line.partition(":")[0] for line in allowed if line.startswith("queue ")} == {
+        f"queue {name}" for name in waiting
+    }
+
+
+def test_a_scheduler_with_a_role_that_is_there_is_not_looked_at() -> None:
+    settings = {**everything.OPTIONS["settings"], "scheduler_role": "sends-later"}
+    text, *_ = secured("everything", settings=settings)
+    assert "  EventBridge Scheduler, by sends-later, which is not looked at here\n\nqueues" in text
+    assert "\nscheduler\n" not in audit_of("take_payment"), "no flow there has schedules"
+
+
+def test_who_assumes_a_role_and_what_bounds_it_is_named() -> None:
+    text, needed, _ = secured("everything")
+    for function in needed.functions:
+        own = ["assumed by lambda.amazonaws.com alone", f"within the boundary {BOUNDS}"]
+        assert (
+            part(text, function.name)[:2] == own if function.role is None else own[0] not in part(text, function.name)
+        )
+    assert "boundary" not in audit_of("take_payment")
+
+
+def test_who_uses_a_key_is_what_its_policy_has() -> None:
+    text, needed, options = secured("take_payment")
+    [policy] = json.loads(key_policies(needed, options)).values()
+    lines = [line.strip() for line in text.partition(f"keys\n  {KEY}, whose policy needs\n")[2].splitlines()]
+    assert [line.partition(",")[0] for line in lines] == [one["Sid"] for one in policy["Statement"]]
+    root = "arn:aws:iam::123456789012:root"
+    assert f"FunctionsLambda, for {root}: kms:Decrypt where kms:ViaService is lambda.eu-west-1.amazonaws.com" in lines
+    [logs] = [line for line in lines if line.startswith("Logs, for logs.eu-west-1.amazonaws.com: kms:Decrypt, ")]
+    assert " where kms:EncryptionContext:aws:logs:arn is arn:aws:logs:eu-west-1:123456789012:log-group:" in logs
+    assert " or arn:aws:logs:" in logs
+    assert "keys" not in audit_of("take_payment").splitlines()
+
+
+def test_a_key_that_another_stack_exports_has_no_statements_yet(tmp_path: Path) -> None:
+    (tmp_path / "options.toml").write_text('kms_key = "import:Key"\n')
+    command = ["iac", "flows.take_payment.handlers", "--options", str(tmp_path / "options.toml"), "--audit"]
+    ran = CliRunner().invoke(main, command)
+    assert ran.stdout.endswith("keys\n  import:Key, whose policy needs what the deployment tells\n")
+
+
+def test_a_role_that_sends_and_operates_is_named_once() -> None:
+    both = "arn:aws:iam::123456789012:role/on-call"
+    options = DeployOptions.model_validate({"operators": [both], "queues": {"payments": {"senders": [both]}}})
+    text = audited(needs("flows.take_payment.handlers", options=options), options)
+    assert "".join(of_queue(text, "payments")).count(both) == 1
+
+
 def test_the_command_prints_it_and_no_template() -> None:
     ran = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--audit"])
     assert (ran.exit_code, ran.stdout) == (0, audit_of("take_payment") + "\n")
@@ -121,6 +211,7 @@ def test_the_command_prints_the_same_as_json() -> None:
     for function in facts["functions"]:
         named = part(text, function["name"])
         assert named
+        assert (function["assumed_by"], function["boundary"]) == ("lambda.amazonaws.com", None)
         for one in function["permissions"]:
             assert f"{one['on']} {one['name']}: {', '.join(one['actions'])}" in named
     for queue in facts["queues"]:

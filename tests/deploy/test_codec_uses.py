@@ -11,7 +11,7 @@ import pytest
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.arns import codec_key_arn, statements_of
 from flowguard.deploy.audit import audited
-from flowguard.deploy.codec_uses import alias_of
+from flowguard.deploy.codec_uses import alias_of, flows_that_encrypt
 from flowguard.deploy.foreign_policies import policies_of_others
 from flowguard.deploy.key_policy import key_policies, key_policy, keys_of
 from flowguard.deploy.needs import Deployment, Permission, Target
@@ -54,6 +54,11 @@ def test_the_answer_of_a_flow_without_a_codec_is_not_opened() -> None:
 
 def test_a_codec_without_keys_needs_none() -> None:
     assert may("leans-lean") == set()
+
+
+def test_the_flows_that_encrypt_are_those_with_such_a_codec() -> None:
+    named = [*flows_that_encrypt([function.definition for function in needs("tests.deploy.sealing").functions])]
+    assert named == ["asks", "picks", "shop"], "one compresses, and one has none"
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -149,7 +154,7 @@ def test_the_owner_of_a_key_elsewhere_lets_functions_use_it_for_their_flows(
 def of_codecs(needed: Deployment, key: str, **given: Any) -> list[dict[str, Any]]:
     options = DeployOptions.model_validate(given)
     statements = json.loads(key_policies(needed, options))[key]["Statement"]
-    return [each for each in statements if each["Sid"].startswith("Codecs")]
+    return [each for each in statements if "Codecs" in each["Sid"]]
 
 
 def test_the_policy_of_a_codecs_key_lets_roles_use_it_for_their_flows_in_their_environment() -> None:

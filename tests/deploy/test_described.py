@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from flowguard.deploy.as_json import described
+from flowguard.deploy.cloudformation import cloudformation
 from flowguard.deploy.options import DeployOptions
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, of_type, options_of
@@ -59,6 +60,100 @@ def test_the_scheduler_is_said_where_there_is_one() -> None:
     sent_to = filled(policy["Policies"][0]["PolicyDocument"]["Statement"][0]["Resource"])
     assert len(sent_to) == len(told["scheduler"]["sends_to"]) > 1
     assert told["signing_secret"] == "flowguard/signing-keys"
+
+
+SECURED: Final[dict[str, Any]] = {
+    "kms_key": "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+    "role_path": "/shop/",
+    "permissions_boundary": "arn:aws:iam::123456789012:policy/bounds",
+    "log_retention": 365,
+    "tracing": True,
+    "tags": {"team": "checkout"},
+    "code_signing": "arn:aws:lambda:eu-west-1:123456789012:code-signing-config:csc-0123456789abcdef0",
+    "vpc": {"subnets": ["subnet-1"], "security_groups": ["sg-1"]},
+    "settings": {"bucket": "long-texts"},
+    "defaults": {"reserved": 10, "max_concurrency": 3, "environment": {"OURS": "a ${b}"}},
+}
+
+
+def secured(name: str, **settings: Any) -> tuple[Any, Any]:
+    """What the JSON says, and the resources of the template, under a security team's options."""
+    own = {**SECURED, "settings": {**SECURED["settings"], **settings}}
+    options = DeployOptions.model_validate(own)
+    needed = needs(MODULES[name], options=options)
+    return json.loads(described(needed, options)), json.loads(cloudformation(needed, options))["Resources"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"bucket_owner": "210987654321"}, {"scheduler_role": "sends-later"}])
+@pytest.mark.parametrize("name", ["approval", "orders"])
+def test_the_variables_of_a_function_are_those_of_the_template(name: str, settings: dict[str, str]) -> None:
+    told, resources = secured(name, **settings)
+    made = {
+        one["Properties"]["FunctionName"]: one["Properties"]["Environment"]["Variables"]
+        for one in resources.values()
+        if one["Type"] == "AWS::Lambda::Function"
+    }
+    for function in told["functions"]:
+        wanted = filled(by_name(made[function["name"]], resources))
+        assert (wanted.pop("FLOWGUARD_ANSWERS_URL", None) is None) is (function["links_to"] is None)
+        given = filled(function["environment"])
+        assert given.pop("OURS") == "a ${!b}", "it is for Fn::Sub, which makes that of it"
+        assert wanted.pop("OURS") == "a ${b}"
+        assert given == wanted
+    assert any("FLOWGUARD_SCHEDULER_ROLE" in one["environment"] for one in told["functions"]) is (name == "approval")
+
+
+def test_what_functions_and_roles_have_in_common_is_said() -> None:
+    told, resources = secured("approval")
+    functions = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::Lambda::Function"]
+    common = told["of_functions"]
+    assert {(one["Runtime"], *one["Architectures"]) for one in functions} == {
+        (common["runtime"], common["architecture"])
+    }
+    [logging] = {
+        (one["LoggingConfig"]["ApplicationLogLevel"], one["LoggingConfig"]["SystemLogLevel"]) for one in functions
+    }
+    assert logging == (common["log_level"], common["system_log_level"])
+    assert common["vpc"] == {"subnets": ["subnet-1"], "security_groups": ["sg-1"]}
+    assert (common["tracing"], common["log_retention"], common["code_signing"]) == (True, 365, SECURED["code_signing"])
+    assert told["of_roles"] == {"path": "/shop/", "boundary": SECURED["permissions_boundary"]}
+    assert (told["kms_key"], told["tags"]) == (SECURED["kms_key"], {"team": "checkout"})
+    assert {one["kms_key"] for one in (*told["tables"], *told["queues"])} == {SECURED["kms_key"]}
+    assert said("orders")["of_functions"]["vpc"] is None
+    urls = {one["name"]: one["url_auth"] for one in told["functions"] if one["url"]}
+    assert set(urls.values()) == {"NONE"}
+    assert {one["reserved"] for one in told["functions"]} == {10}
+    assert {tuple(one["policies"]) for one in told["functions"]} == {()}
+
+
+def test_the_statements_of_the_scheduler_are_those_of_its_role_in_the_template() -> None:
+    told, resources = secured("approval")
+    [policy] = resources["SchedulerRole"]["Properties"]["Policies"]
+    made = filled(by_name(policy["PolicyDocument"]["Statement"], resources))
+    assert filled(told["scheduler"]["statements"]) == made
+
+
+def by_name(value: Any, resources: Any) -> Any:
+    """The value with the ARNs of the queues that it refers to."""
+    match value:
+        case {"Fn::GetAtt": [label, "Arn"]} if "QueueName" in resources[label]["Properties"]:
+            return f"arn:aws:sqs:eu-west-1:123456789012:{resources[label]['Properties']['QueueName']}"
+        case dict():
+            return {key: by_name(each, resources) for key, each in value.items()}
+        case list():
+            return [by_name(each, resources) for each in value]
+        case _:
+            return value
+
+
+def test_a_stream_says_how_it_is_read_and_a_table_that_it_has_one() -> None:
+    told = said("streaming")
+    [clicked] = [each for one in told["functions"] for each in one["streams"] if each["name"] == "clicked"]
+    given = {"start": "LATEST", "batch_size": 200, "window": 5, "parallel": 3, "max_age": 3600, "max_attempts": 50}
+    assert clicked.items() >= given.items()
+    assert {one["name"]: one["stream"] for one in told["tables"]} == {"flowguard": None, "stock": "NEW_AND_OLD_IMAGES"}
+    kafka = [each["kafka"] for one in said("topics")["functions"] for each in one["streams"]]
+    assert "accounts" in {each["topic"] for each in kafka}
 
 
 def test_a_queue_says_which_events_feed_it() -> None:

@@ -78,11 +78,32 @@ def test_a_table_lets_functions_do_what_their_stages_do() -> None:
 
 
 def test_a_topic_lets_functions_publish_and_queues_be_subscribed() -> None:
-    publish, subscribe = policies(topics={"news.fifo": {"name": NEWS}})[NEWS]
+    publish, subscribe, look = policies(topics={"news.fifo": {"name": NEWS}})[NEWS]
     assert publish["Action"] == ["sns:Publish"]
     assert (subscribe["Sid"], subscribe["Action"], subscribe["Resource"]) == ("Subscriptions", ["sns:Subscribe"], NEWS)
     queue = f"arn:aws:sqs:eu-west-1:{HERE}:everything-news.fifo"
     assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": "sqs", "sns:Endpoint": [queue]}}
+    assert look == {
+        "Sid": "SubscriptionsAreRead",
+        "Effect": "Allow",
+        "Principal": ROOT,
+        "Action": ["sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"],
+        "Resource": NEWS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rule", "names"),
+    [
+        ("*", ["Functions", "Subscriptions", "SubscriptionsAreRead"]),
+        ("staging-*", ["StagingFunctions", "StagingSubscriptions", "StagingSubscriptionsAreRead"]),
+        ("*-of_qA", ["FunctionsOfQA", "SubscriptionsOfQA", "SubscriptionsAreReadOfQA"]),
+    ],
+)
+def test_the_statements_of_two_environments_stand_in_one_policy(rule: str, names: list[str]) -> None:
+    settings = {**everything.OPTIONS["settings"], "names": rule}
+    found = policies(topics={"news.fifo": {"name": NEWS}}, settings=settings)[NEWS]
+    assert [statement["Sid"] for statement in found] == names
 
 
 def test_a_topic_without_a_queue_here_is_subscribed_by_nobody() -> None:
@@ -110,7 +131,7 @@ def test_no_two_statements_of_a_policy_have_one_name() -> None:
     found = policies(settings=settings, topics={"news.fifo": {"name": NEWS}})
     names = {arn: [statement["Sid"] for statement in statements] for arn, statements in found.items()}
     assert names["arn:aws:s3:::long-texts"] == ["Functions", "Functions2"]
-    assert names[NEWS] == ["Functions", "Subscriptions"]
+    assert names[NEWS] == ["Functions", "Subscriptions", "SubscriptionsAreRead"]
     assert all(len(set(each)) == len(each) for each in names.values())
 
 

@@ -306,6 +306,16 @@ def test_logs_are_a_principal_in_the_domain_of_their_partition(partition: str, r
     assert logs["Principal"] == {"Service": principal}
 
 
+@pytest.mark.parametrize(("rule", "before", "after"), [("*", "", ""), ("staging-*", "Staging", ""), ("*-qa", "", "Qa")])
+def test_the_statements_of_two_environments_stand_in_the_policy_of_one_key(rule: str, before: str, after: str) -> None:
+    settings = OPTIONS.settings.model_copy(update={"names": rule})
+    options = OPTIONS.model_copy(update={"settings": settings})
+    named = {
+        one["Sid"] for one in key_policy(needs("tests.deploy.everything", options=options), KEY, options)["Statement"]
+    }
+    assert named == {f"{before}{name}{after}" for name in policy(deployment(), OPTIONS)}
+
+
 def made_through(needed: Deployment, key: str = KEY) -> list[str]:
     found = {one["Sid"]: one for one in key_policy(needed, key, OPTIONS)["Statement"]}
     if "WhoDeploys" not in found:

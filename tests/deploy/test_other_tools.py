@@ -74,6 +74,39 @@ def test_the_doctor_finds_nothing_in_what_the_cdk_makes(heading: str, place: Pat
     assert "0 errors, 0 warnings" in run(place, there["sh"])
 
 
+SECURED: Final = """
+kms_key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+account = "123456789012"
+role_path = "/shop/"
+permissions_boundary = "arn:aws:iam::123456789012:policy/bounds"
+log_retention = 365
+tracing = true
+code_signing = "arn:aws:lambda:eu-west-1:123456789012:code-signing-config:csc-0123456789abcdef0"
+tags = { team = "checkout" }
+[vpc]
+subnets = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
+security_groups = ["sg-0a1b2c3d"]
+[settings]
+bucket = "long-texts"
+[defaults]
+max_concurrency = 3
+reserved = 10
+"""
+
+
+@pytest.mark.long("packages once more what cfn-lint and MiniStack take")
+@pytest.mark.parametrize(("flow", "missing"), [("orders", set()), ("answer_ticket", {"url-missing"})])
+def test_the_constructs_of_the_page_have_what_a_security_team_asks(flow: str, missing: set[str], place: Path) -> None:
+    there = blocks("Constructs of your own")
+    (place / "app.py").write_text(there["python"], encoding="utf-8")
+    (place / "deploy.toml").write_text(SECURED, encoding="utf-8")
+    module = f"flows.{flow}.handlers --options deploy.toml"
+    run(place, f"flowguard iac {module} --json -o build/needs.json\npython app.py")
+    told = run(place, f"flowguard doctor {module} --template cdk.out/OrdersByNeeds.template.json --json || true")
+    found = [json.loads(line) for line in told.splitlines()]
+    assert {each["rule"] for each in found if each["severity"] != "note"} == missing
+
+
 @pytest.mark.long("packages once more what cfn-lint and MiniStack take")
 def test_the_doctor_finds_nothing_in_what_the_serverless_framework_packages(place: Path) -> None:
     there = blocks("The Serverless Framework")

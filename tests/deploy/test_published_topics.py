@@ -89,3 +89,52 @@ def test_a_topic_that_a_queue_is_subscribed_to_is_there_once(deploy: Deploy) -> 
     given = {"topics": {"news": {"kms_key": KEY}}}
     [topic] = deploy(given, hear=lambda_handler(Hearing), dead=dlq_handler(Hearing)).topics
     assert (topic.existing, topic.kms_key) == (False, KEY)
+
+
+def renamed(needed: Deployment) -> list[str]:
+    return [note for note in needed.notes if "by the rule" in note]
+
+
+STAGING = {"settings": {"names": "staging-*"}}
+NOTE = (
+    f"{NEWS} is arn:aws:sns:eu-west-1:{HERE}:staging-news by the rule staging-*, and no template here makes that; "
+    'where its owner has no such topic, say [topics."news"] name = "news"'
+)
+
+
+@pytest.mark.parametrize("topics", [{}, {"news": {"existing": True}}, {NEWS: {"kms_key": KEY}}])
+def test_a_rule_that_renames_a_topic_of_others_is_said(topics: dict[str, Any], deploy: Deploy) -> None:
+    assert renamed(told(deploy, topics=topics, **STAGING)) == [NOTE]
+
+
+def test_a_topic_with_a_name_of_its_own_keeps_it_under_the_rule(deploy: Deploy) -> None:
+    needed = told(deploy, topics={"news": {"name": "news"}}, **STAGING)
+    assert renamed(needed) == []
+    [topic] = [one.name for one in needed.function("staging-telling-tell").permissions if one.target == "topic"]
+    assert topic == NEWS
+    assert renamed(told(deploy, topics={"news": {"name": "news-of-all"}}, **STAGING)) == [], "the options say so"
+    assert renamed(told(deploy)) == [], "without a rule it has its own name"
+
+
+class Listen(Stage[Order], name="listen", inbox=Topic(NEWS)):
+    def handle(self, order: Order, step: Step[Any]) -> Outcome:
+        return Done()
+
+
+class Listening(Flow, name="listening", object_id="order_id", reply_to=()):
+    stages = (Listen,)
+
+
+@pytest.mark.parametrize(
+    ("more", "is_said"),
+    [
+        ({"account": HERE}, False),
+        ({"account": "210987654321"}, True),
+        ({"account": HERE, "topics": {"news": {"existing": True}}}, True),
+    ],
+)
+def test_of_topics_that_queues_hear_the_rule_is_said_where_they_are_not_made(
+    more: dict[str, Any], is_said: bool, deploy: Deploy
+) -> None:
+    needed = deploy({**STAGING, **more}, listen=lambda_handler(Listening), dead=dlq_handler(Listening))
+    assert bool(renamed(needed)) is is_said

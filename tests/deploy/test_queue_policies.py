@@ -551,6 +551,23 @@ def test_senders_of_a_callback_that_a_topic_feeds_leave_the_topic_in(form: str) 
     assert not Sending(OPERATOR).may_send(policy.document, policy.arn)
 
 
+@pytest.mark.parametrize("queues", [{}, {"parcels": {"existing": True}}])
+@OF_ALL
+def test_an_empty_list_of_senders_leaves_the_functions_the_operators_and_what_feeds_the_queue(
+    form: str, queues: dict[str, Any]
+) -> None:
+    module, queue = ("everything", "everything-news.fifo") if queues else ("orders", "orders-placed")
+    given = {"queues": {**queues, queue: {"senders": []}}, "operators": [OPERATOR]}
+    options = DeployOptions.model_validate({**options_of(module).model_dump(exclude_unset=True), **given})
+    text = FORMATS[form](needs(MODULES[module], options=options), options)
+    [policy] = [one for one in policies(json.loads(text)) if one.queue == queue]
+    assert Sending(OPERATOR).may_send(policy.document, policy.arn)
+    assert not Sending(f"{OPERATOR}-2").may_send(policy.document, policy.arn)
+    for fed in (one for one in policy.document["Statement"] if "Service" in one["Principal"]):
+        topic = Sending(service="sns.amazonaws.com", source=fed["Condition"]["ArnEquals"]["aws:SourceArn"])
+        assert topic.may_send(policy.document, policy.arn)
+
+
 @pytest.mark.parametrize(
     ("moved", "condition"), [(True, {"Bool": {"aws:PrincipalIsAWSService": "false"}}), (False, None)]
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -279,6 +280,53 @@ def test_an_arn_is_for_a_stream_of_its_service_that_is_not_made_here() -> None:
     assert "'stock' is a table that the template makes; leave the arn out" in problem
     with pytest.raises(CannotDeploy, match="is no ARN of a stream"):
         DeployOptions.read(Wrong())  # type: ignore[arg-type]  # what it reads
+
+
+OF_TABLE: Final = "arn:aws:dynamodb:eu-west-1:123456789012:table/{}/stream/2026-01-01T00:00:00.000"
+
+
+def with_prices(table: str, **more: Any) -> Deployment:
+    return deployment(streams={**streaming.OPTIONS["streams"], "prices": {"arn": OF_TABLE.format(table)}}, **more)
+
+
+def test_the_arn_of_a_tables_stream_is_of_that_table() -> None:
+    [problem] = problems(prices={"arn": OF_TABLE.format("stock")})
+    assert problem == (
+        "[streams.\"prices\"] arn is of the table 'stock', and dynamodb:prices is the stream of 'prices'; say the ARN "
+        'of that, or what it is called at AWS: [tables."prices"] name = "…"'
+    )
+    staging = {"settings": {**streaming.OPTIONS["settings"], "names": "staging-*"}}
+    for table in ("prices", "staging-prices"):
+        assert stream(with_prices(table, **staging), "prices").arn == OF_TABLE.format(table)
+    with pytest.raises(CannotDeploy, match="is the stream of 'staging-prices'"):
+        with_prices("prod-prices", **staging)
+
+
+@pytest.mark.parametrize("name", ["prices-of-all", OF_TABLE.format("prices-of-all").partition("/stream/")[0]])
+def test_the_arn_of_a_tables_stream_is_of_what_that_is_called_at_aws(name: str) -> None:
+    named = {"tables": {"prices": {"name": name}}}
+    needed = with_prices("prices-of-all", **named)
+    assert stream(needed, "prices").arn == OF_TABLE.format("prices-of-all")
+    assert not [note for note in needed.notes if "it has no effect" in note]
+    with pytest.raises(CannotDeploy, match="arn is of the table 'prices', and dynamodb:prices is the stream of"):
+        with_prices("prices", **named)
+
+
+def test_of_a_table_of_another_stack_the_stream_is_not_compared(tmp_path: Path) -> None:
+    file = tmp_path / "options.toml"
+    arn = OF_TABLE.format("whatever")
+    file.write_text(
+        f'[tables.prices]\nname = "import:Prices"\n[streams.prices]\narn = "{arn}"\n'
+        '[settings]\nsigning_keys = "ssm:/keys"\n'
+    )
+    assert stream(needs(MODULES["streaming"], options=DeployOptions.read(file)), "prices").arn == arn
+
+
+def test_a_table_that_is_there_gets_no_advice_to_make_it() -> None:
+    with pytest.raises(CannotDeploy, match=r'table/stock/stream/…"; it takes no import$'):
+        deployment(tables={"stock": {"existing": True}})
+    [problem] = problems(prices={})
+    assert problem.endswith("table/prices/stream/…\", or name it in TABLES of the flow's module")
 
 
 class Wrong:

@@ -412,7 +412,7 @@ def test_what_watches_is_an_option_of_all_functions(tmp_path: Path) -> None:
         ),
         (
             '[topics."arn:aws:sns:eu-west-1:123456789012:a"]\nname = "b"\n',
-            "topics has a name for arn:aws:sns:eu-west-1:123456789012:a, which is that of a topic already",
+            'topics takes name in a block of the topic\'s name alone, and not of its ARN: write [topics."a"]',
         ),
         ('[functions.a.environment]\nFLOWGUARD_TABLE = "t"\n', "has FLOWGUARD_TABLE, which belongs under [settings]"),
         (

@@ -105,6 +105,14 @@ class PlannedAccount:
                 "AWS refuses the second, and the deployment fails",
                 "rename one, or take it out",
             )
+        for label, name in self._resources.dangling:
+            yield error(
+                "reference-dangling",
+                label,
+                f"it refers to {name}, and the file has no resource and no parameter of that label",
+                "CloudFormation refuses the template, and makes nothing of it",
+                "write the label of what is meant, or add it",
+            )
         yield from self._made_again()
         for what, names in self._unanswered:
             yield note(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from flowguard.deploy.planned.dangling import VARIABLE, Dangling, dangling
 from flowguard.deploy.planned.resources import HERE, KINDS, REDRIVE_IS_GIVEN, STREAM_HERE, Resource, queue_url
 from flowguard.deploy.planned.values import UNKNOWN, is_known
 
@@ -17,7 +17,6 @@ _PSEUDO: Final = {
 }
 _STACK: Final = "AWS::CloudFormation::Stack"
 _ABSENT: Final = object()
-_VARIABLE: Final = re.compile(r"\$\{([^!}][^}]*)\}")
 _BY_ARN: Final = ("AWS::SNS::Topic", "AWS::SecretsManager::Secret", "AWS::IAM::ManagedPolicy")
 """The types that ``Ref`` gives by the ARN, and not by the name."""
 
@@ -68,6 +67,14 @@ class Intrinsics:
             properties[REDRIVE_IS_GIVEN] = True
         return Resource(f"{self._path}{label}", type_, properties)
 
+    def dangling(self) -> Iterator[Dangling]:
+        """Yield the references to nothing, of the nested stacks too."""
+        for each in dangling(self._template):
+            yield each._replace(label=f"{self._path}{each.label}")
+        for label in self._template["Resources"]:
+            if (child := self._child(label)) is not None:
+                yield from child.dangling()
+
     def output(self, name: str) -> Any:
         """Return an output of a nested stack."""
         return self.resolved(self._template["Outputs"][name]["Value"])
@@ -101,7 +108,7 @@ class Intrinsics:
             return "{{resolve:" in value
         if not isinstance(value, dict):
             return False
-        names = [value["Ref"]] if "Ref" in value else _VARIABLE.findall(str(value.get("Fn::Sub", "")))
+        names = [value["Ref"]] if "Ref" in value else VARIABLE.findall(str(value.get("Fn::Sub", "")))
         given = any(name in self._template["Parameters"] for name in names)
         return given or "Fn::ImportValue" in value or self._is_given([*value.values()])
 
@@ -194,11 +201,11 @@ class Intrinsics:
         text, variables = (given, {}) if isinstance(given, str) else given
         values = {
             name: self.resolved(variables[name]) if name in variables else self._variable(name)
-            for name in _VARIABLE.findall(text)
+            for name in VARIABLE.findall(text)
         }
         if not all(map(is_known, values.values())):
             return UNKNOWN
-        return _VARIABLE.sub(lambda match: str(values[match[1]]), text).replace("${!", "${")
+        return VARIABLE.sub(lambda match: str(values[match[1]]), text).replace("${!", "${")
 
     def _variable(self, name: str) -> Any:
         return self._ref(name) if "." not in name else self._attribute(name)

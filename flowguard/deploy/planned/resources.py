@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from flowguard.deploy.planned.dangling import Dangling
 from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.values import UNKNOWN
 from flowguard.wire.home import Home
@@ -137,10 +138,11 @@ class Resource:
 
 
 class Resources:
-    """All resources of a file. ``file`` is its name."""
+    """All resources of a file. ``file`` is its name, ``dangling`` are its references to nothing."""
 
-    def __init__(self, file: str, resources: list[Resource]) -> None:
+    def __init__(self, file: str, resources: list[Resource], dangling: Sequence[Dangling] = ()) -> None:
         self.file = file
+        self.dangling = dangling
         self._all = [replace(each, properties=self._shaped(each.label, each.properties)) for each in resources]
         arns = (each.arn for each in self._all if each.type in KINDS)
         self._here = {_end(arn): arn for arn in arns if arn is not UNKNOWN}

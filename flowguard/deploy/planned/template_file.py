@@ -31,7 +31,8 @@ def resources_of(file: str, template: Any, parameters: Mapping[str, str], beside
     if unknown := sorted(name for name in parameters.keys() - given["Parameters"] if ":" not in name):
         raise NotReadable(file, f"it has no parameter {', '.join(unknown)}")
     try:
-        return Resources(file, [*Intrinsics(given, parameters, beside).resources()])
+        whole = Intrinsics(given, parameters, beside)
+        return Resources(file, [*whole.resources()], tuple(whole.dangling()))
     except RecursionError:
         raise NotReadable(file, "it is nested too deeply") from None
 
@@ -58,7 +59,8 @@ def _whole(file: str, template: Any) -> Mapping[str, Any]:
         raise NotReadable(file, "it is no template: it has no mapping Resources")
     sections = {name: _section(file, template, name) for name in ("Conditions", "Mappings", "Outputs", "Parameters")}
     made = {str(label): _resource(file, str(label), it) for label, it in template["Resources"].items()}
-    return {**sections, "Resources": without_sam(made, template.get("Globals"))}
+    of_transforms = {"Transform": template.get("Transform", [])}
+    return {**sections, **of_transforms, "Resources": without_sam(made, template.get("Globals"))}
 
 
 def _resource(file: str, label: str, resource: Any) -> dict[str, Any]:

@@ -327,6 +327,27 @@ def test_what_a_function_would_lack_is_named(teahouse: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.slow("packs a function and its wheels")
+def test_the_extra_that_a_codec_needs_is_named(teahouse: Path, tmp_path: Path) -> None:
+    needs = "the codec of make-tea needs cryptography, which no requirement brings: each function of it fails; add"
+
+    def named() -> list[str]:
+        return [note for note in pack_shelf(tmp_path).notes if "codec" in note]
+
+    assert named() == [], "it has none"
+    sealed = FLOW.replace('object_id="order_id")', 'object_id="order_id", codec=Encrypted("alias/tea"))')
+    (teahouse / "teahouse" / "flow.py").write_text(f"from flowguard.codecs import Encrypted\n{sealed}")
+    enter_again()
+    assert named() == [f"{needs} flowguard-aws[codec] to the requirements"]
+    write_wheel(tmp_path, "cryptography", files={"cryptography/__init__.py": ""})
+    assert named() == []
+
+
+def enter_again() -> None:
+    for name in [one for one in sys.modules if one.partition(".")[0] == "teahouse"]:
+        del sys.modules[name]
+
+
+@pytest.mark.slow("packs a function and its wheels")
 def test_what_pip_chose_for_another_python_is_named(teahouse: Path, tmp_path: Path) -> None:
     write_wheel(tmp_path, "tiny", requires=('more ; python_version < "3.12"',))
     write_wheel(tmp_path, "pydantic", requires=('more ; python_version < "3.12" and extra == "all"',))

@@ -60,7 +60,8 @@ def looked(
     imports: tuple[str, ...] = (),
     **given: Any,
 ) -> list[tuple[str, str]]:
-    need = QueueNeed("q", role, **{"existing": False, "retention": 1, "senders": senders, **given})
+    listed = {"senders": senders, "lists_senders": bool(senders)}
+    need = QueueNeed("q", role, **{"existing": False, "retention": 1, **listed, **given})
     documents = [{"Statement": [*statements]}] if readable else None
     answers: Any = Answers(documents, attributes, function)
     options = DeployOptions(operators=operators)
@@ -360,6 +361,8 @@ def test_a_closed_queue_that_keeps_nobody_out_is_found() -> None:
     assert looked() == [], "nobody closes it"
     assert looked(operators=(OWN_API,)) == looked(role=Role.ANSWERS) == [], "the options name nobody for it"
     assert looked(hops_only=True, operators=(OWN_API,)) == [OPENED]
+    assert looked(lists_senders=True) == [OPENED], "its senders are none"
+    assert looked(denies(), lists_senders=True) == []
 
 
 @pytest.mark.parametrize("operator", ["ArnNotEqualsIfExists", "ArnNotEquals"])

@@ -949,8 +949,34 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.existing_notes\.",
-        ("tests/deploy/test_existing_notes.py",),
+        ("tests/deploy/test_existing_notes.py", "tests/deploy/test_published_topics.py"),
         "what is to be done by hand, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.scheduler_permissions\.",
+        (
+            "tests/deploy/test_audit.py",
+            "tests/deploy/test_keys.py",
+            "tests/deploy/test_schedules.py",
+            "tests/deploy/test_resources.py",
+            "tests/deploy/test_templates.py",
+        ),
+        "what the scheduler's role may do, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.statement_names\.",
+        ("tests/deploy/test_foreign_policies.py",),
+        "what owners of keys and topics paste, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.dangling\.",
+        ("tests/deploy/planned/test_dangling.py",),
+        "what the doctor reads in files, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.partitions\.",
+        ("tests/deploy/test_regions.py",),
+        "which resources a deployment may name, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.option_arns\.",
@@ -1009,7 +1035,11 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.planned\.(intrinsics|template_file)\.",
-        ("tests/deploy/planned/test_intrinsics.py", "tests/deploy/planned/test_nested_templates.py"),
+        (
+            "tests/deploy/planned/test_intrinsics.py",
+            "tests/deploy/planned/test_nested_templates.py",
+            "tests/deploy/planned/test_dangling.py",
+        ),
         "what the doctor reads in files, which no message meets",
     ),
     Elsewhere(
