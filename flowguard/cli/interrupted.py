@@ -37,6 +37,8 @@ LEFT_BEHIND: Final = {
     "waits": _READS,
     "cancel": "the run may be cancelled, as 'flowguard show' says; the same command cancels it if it goes on",
     "reset": "the run may be reset, as 'flowguard show' says; the same command begins its work once more",
+    "pause": "each stage that it has named is paused, the next may be; the same command pauses the rest",
+    "resume": "each stage that it has named goes on, the next may; the same command resumes the rest",
     "forget": "without --yes nothing was changed; with it a part may be gone, and the same command removes the rest",
     "retry": "each letter is sent before it is deleted, so none is lost; the same command goes on",
     "ui": "it serves no pages any more",
