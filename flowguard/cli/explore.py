@@ -19,11 +19,11 @@ import click
 from flowguard.cli.closed_imports import closed_imports
 from flowguard.cli.explore_options import (
     ENGINES,
+    fields_in,
     free_of,
     invariants_of,
     items_in,
     named_json,
-    pair_in,
     party_in,
     table_in,
 )
@@ -240,9 +240,9 @@ def explore(  # noqa: PLR0913 - the options of a command
             "invariants": invariants_of(loaded),
             "free": free_of(loaded, free),
             "either": items_in(either, "--either") or None,
-            "ttl": dict(pair_in(pair, ".") for pair in ttl) or None,
+            "ttl": fields_in(ttl, "--ttl", "TABLE.ATTRIBUTE") or None,
             "seed": seed,
-            "same": dict(pair_in(pair, ".") for pair in same),
+            "same": fields_in(same, "--same", "QUEUE.FIELD"),
             "network": network,
             "outside": dict(map(party_in, outside)) or None,
             "failing": (*failing, *expected.objects),
