@@ -49,6 +49,7 @@ OPTIONS: Final = {
     "insider": "--insider",
     "weather": "--weather",
     "fail_under": "--fail-under",
+    "resume": "--resume",
     "progress": "shown on a terminal",
 }
 """What the command line has for each argument of ``explore``."""
@@ -63,7 +64,7 @@ OF_FUNCTIONS: Final = {
     "partial": "--partial",
 }
 ITS_OWN: Final = {"--messages", "--schedule", "--json", "--html", "--sarif", "--pdb"}
-OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "fail_under", "progress"}
+OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "fail_under", "resume", "progress"}
 """What one schedule that is replayed does not need."""
 
 SOURCE: Final = """
