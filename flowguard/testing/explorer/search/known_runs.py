@@ -1,4 +1,4 @@
-"""What earlier runs of a search came to, in a file, so that a search which was cut off goes on.
+"""A file of a search's runs, from which one that was cut off goes on.
 
 ::
 
@@ -125,7 +125,7 @@ def _read(line: bytes) -> dict[str, Any]:
 
 
 def fingerprint_of(modules: Iterable[ModuleType], version: str, about: Any) -> str:
-    """Return a text that is equal where flowguard's version, Python's, the modules' code and what is given are."""
+    """Return a digest of flowguard's version, Python's, the modules' code and what is given."""
     digest = hashlib.sha256(f"{version} {sys.version}".encode())
     for module in sorted(modules, key=lambda module: module.__name__):
         file = getattr(module, "__file__", None)
@@ -136,7 +136,7 @@ def fingerprint_of(modules: Iterable[ModuleType], version: str, about: Any) -> s
 
 
 def _named(value: Any) -> Any:
-    """Return what stands for a value that is no JSON: no address in memory, which differs each time."""
+    """Return the text of a value that is no JSON, without its address in memory."""
     if isinstance(value, Mapping):
         return {str(key): part for key, part in value.items()}
     if isinstance(value, set | frozenset):

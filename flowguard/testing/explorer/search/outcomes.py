@@ -42,7 +42,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Judgement:
-    """How the end of a run was judged: whether it ``counts`` as another one, and what was asked for that."""
+    """The judgement on a run's end. It ``counts`` where it is compared, with what was ``asked`` for that."""
 
     digest: str = ""
     counts: bool = False

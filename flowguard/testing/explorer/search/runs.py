@@ -45,7 +45,7 @@ class Lacking(Exception):
 
 @dataclass(slots=True)
 class Met:
-    """What a run met: the names of its calls, each with the faults there, and what they touched.
+    """The names of a run's calls with the faults that each met, and what they touched.
 
     ``uncounted`` are calls whose effect no comparison sees, ``has_kept`` says that a module kept something.
     """

@@ -522,16 +522,16 @@ class Search:
         self._collect(schedule, violations)
         return outcome
 
-    def _taken(self, found: FoundRun) -> Outcome:
+    def _taken(self, run: FoundRun) -> Outcome:
         """Count a run that an earlier search has made. The orders that explain its end are run."""
-        self.runs.take(found.met)
-        judged = found.judgement
+        self.runs.take(run.met)
+        judged = run.judgement
         if judged.asked is not None:
             self.right.look_for(judged.digest, *judged.asked)
         if judged.counts:
             self._distinct.add(judged.digest)
         self._unjudged += judged.is_unjudged
-        return found.outcome
+        return run.outcome
 
     def _collect(self, schedule: Schedule, violations: Mapping[Group, Violation]) -> None:
         """Note what is wrong after a schedule, by the shortest that shows it."""
