@@ -19,11 +19,11 @@ import click
 from flowguard.cli.closed_imports import closed_imports
 from flowguard.cli.explore_options import (
     ENGINES,
+    fields_in,
     free_of,
     invariants_of,
     items_in,
     named_json,
-    pair_in,
     party_in,
     table_in,
 )
@@ -151,6 +151,11 @@ MISTAKES: Final = (NoSuchFlow, NoSuchSchedule, UnmetSchedule, DefinitionError, S
 )
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 @click.option("--html", metavar="FILE", help="Write the report to this file too, as a page.")
+@click.option(
+    "--resume",
+    metavar="FILE",
+    help="Write the runs to this file, and take those that it has: a search that was cut off goes on.",
+)
 @click.option("--sarif", "sarif_file", metavar="FILE", help="Write the violations to this file too, for code hosts.")
 def explore(  # noqa: PLR0913 - the options of a command
     files: tuple[str, ...],
@@ -195,6 +200,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     in_pdb: bool,
     as_json: bool,
     html: str | None,
+    resume: str | None,
     sarif_file: str | None,
 ) -> None:
     """Run a flow under faults at every AWS call it makes, and name the line of yours that does not survive one.
@@ -208,7 +214,8 @@ def explore(  # noqa: PLR0913 - the options of a command
     expire; its functions under @invariant are checked after each schedule.
 
     A run that fails though nothing goes wrong is found, too, unless --failing names its object, or an expected.toml
-    beside FILE does. Ctrl-C and SIGTERM end the search, and show what was found until then.
+    beside FILE does. Ctrl-C and SIGTERM end the search, and show what was found until then;
+    with --resume FILE the same command goes on there.
 
     Every single fault is tried, and the only message with its twin: a quarter of a minute of CPU for a flow of four
     stages. Each further request for the same object takes longer than the one before; --seconds stops. Pairs and walks
@@ -240,9 +247,9 @@ def explore(  # noqa: PLR0913 - the options of a command
             "invariants": invariants_of(loaded),
             "free": free_of(loaded, free),
             "either": items_in(either, "--either") or None,
-            "ttl": dict(pair_in(pair, ".") for pair in ttl) or None,
+            "ttl": fields_in(ttl, "--ttl", "TABLE.ATTRIBUTE") or None,
             "seed": seed,
-            "same": dict(pair_in(pair, ".") for pair in same),
+            "same": fields_in(same, "--same", "QUEUE.FIELD"),
             "network": network,
             "outside": dict(map(party_in, outside)) or None,
             "failing": (*failing, *expected.objects),
@@ -269,7 +276,7 @@ def explore(  # noqa: PLR0913 - the options of a command
         with Progress() as progress, _interrupted_by_term():
             report = explored(
                 loaded, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
-                fail_under=fail_under, progress=progress, **about,
+                fail_under=fail_under, resume=resume, progress=progress, **about,
             )  # fmt: skip
         report = replace(report, names=names, not_run=expected.marked(report.not_run))
         _write(html, page(report) if html else "")

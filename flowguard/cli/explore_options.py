@@ -26,7 +26,7 @@ def free_of(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[s
         for table, names in getattr(module, "FREE", {}).items():
             free.setdefault(table, []).extend(names)
     for text in given:
-        table, name = pair_in(text, ".")
+        table, name = pair_in(text, ".", "TABLE.ATTRIBUTE")
         free.setdefault(table, []).append(name)
     return free
 
@@ -65,11 +65,21 @@ def items_in(given: Iterable[str], option: str = "--item") -> dict[str, list[Any
     return items
 
 
-def pair_in(text: str, mark: str) -> tuple[str, str]:
+def pair_in(text: str, mark: str, form: str = "") -> tuple[str, str]:
+    """Parse a name and a value with a mark between them. ``form`` is how an error says what to write."""
     name, sign, value = text.partition(mark)
     if not (name and sign and value):
-        raise SettingsError(text, f"write NAME{mark}VALUE")
+        raise SettingsError(text, f"write {form or f'NAME{mark}VALUE'}")
     return name, value
+
+
+def fields_in(given: Iterable[str], option: str, form: str) -> dict[str, str]:
+    """Parse options of a form such as ``TABLE.ATTRIBUTE``. Raises :class:`SettingsError` for one name given twice."""
+    fields: dict[str, str] = {}
+    for name, value in (pair_in(text, ".", form) for text in given):
+        if fields.setdefault(name, value) != value:
+            raise SettingsError(option, f"it has two for {name}, {fields[name]} and {value}; give one")
+    return fields
 
 
 def party_in(text: str) -> tuple[str, Any]:

@@ -6,7 +6,7 @@ import os
 import random
 import re
 from functools import cache
-from typing import NewType, Protocol
+from typing import Any, NewType, Protocol
 
 RequestId = NewType("RequestId", str)
 """Names one run of a flow: the ``uniquerequestid``."""
@@ -72,3 +72,11 @@ class SeededIds:
     def new(self) -> str:
         """Return the next id of the sequence."""
         return f"{self._random.getrandbits(128):032x}"
+
+    def state(self) -> object:
+        """Return the place in the sequence, for :meth:`put_back`."""
+        return self._random.getstate()
+
+    def put_back(self, state: Any) -> None:
+        """Go to a place in the sequence."""
+        self._random.setstate(state)

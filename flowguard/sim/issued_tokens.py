@@ -8,7 +8,7 @@ requests for the object waited, ``@`` and a request id follow; without them it i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from flowguard.errors import FlowguardError
@@ -67,6 +67,17 @@ class MadeTokens:
             if row in self._texts:
                 label = f"{message.flow}/{message.object_id}/{name}"
                 self._newest[label] = self._of_requests[f"{label}@{message.request_id}"] = row
+
+    @property
+    def texts(self) -> dict[tuple[str, str], str]:
+        """Return the tokens by flow and row."""
+        return dict(self._texts)
+
+    def add(self, texts: Mapping[tuple[str, str], str], events: Iterable[Event]) -> None:
+        """Note tokens that were made elsewhere, with the events that said so."""
+        self._texts.update(texts)
+        for event in events:
+            self.tell(event)
 
     def text_of(self, flow: str, row_id: str) -> str | None:
         """Return the token that was made last for the row."""

@@ -48,8 +48,8 @@ class VirtualTime:
     def move_to(self, moment: int) -> None:
         """Move the time forward to that moment. It is never moved back."""
         if moment > self._now:
+            self._traveller.shift(timedelta(milliseconds=moment - self._now))  # its move_to sets the time zone anew
             self._now = moment
-            self._traveller.move_to(_moment(moment))
 
 
 def _telling(asked: Callable[[], None], time_ns: Callable[[], int]) -> Callable[[], int]:

@@ -49,6 +49,7 @@ OPTIONS: Final = {
     "insider": "--insider",
     "weather": "--weather",
     "fail_under": "--fail-under",
+    "resume": "--resume",
     "progress": "shown on a terminal",
 }
 """What the command line has for each argument of ``explore``."""
@@ -63,7 +64,7 @@ OF_FUNCTIONS: Final = {
     "partial": "--partial",
 }
 ITS_OWN: Final = {"--messages", "--schedule", "--json", "--html", "--sarif", "--pdb"}
-OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "fail_under", "progress"}
+OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "fail_under", "resume", "progress"}
 """What one schedule that is replayed does not need."""
 
 SOURCE: Final = """
@@ -158,6 +159,11 @@ def test_what_is_found_can_be_replayed_with_the_same_options(order: str) -> None
         (["--item", "prices=[]"], "prices"),
         (["--either", "orders=x"], "--either: what stands behind orders= is no JSON"),
         (["--stub", STUB, "--either", 'orders={"price": 4}'], "either: orders has 1 forms"),
+        (["--ttl", "orders.a", "--ttl", "orders.b"], "--ttl: it has two for orders, a and b; give one"),
+        (["--ttl", "orders"], "orders: write TABLE.ATTRIBUTE"),
+        (["--free", "orders"], "orders: write TABLE.ATTRIBUTE"),
+        (["--same", "emails.id", "--same", "emails.key"], "--same: it has two for emails, id and key; give one"),
+        (["--same", "emails"], "emails: write QUEUE.FIELD"),
         (["--patience", "0"], "--patience"),
         (["--engine", "aws"], "--engine"),
         (["--most", "0"], "--most"),

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
+from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from flowguard.codecs.kept_keys import standing_in
@@ -48,6 +51,7 @@ from flowguard.testing.explorer.run.debugger import Debugger as Debugger
 from flowguard.testing.explorer.run.given_buckets import GivenBuckets as GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.inbox import Later as Later
+from flowguard.testing.explorer.run.module_state import with_imported
 from flowguard.testing.explorer.run.outside_world import GivenOutside as GivenOutside
 from flowguard.testing.explorer.run.outside_world import OutsideAnswer as OutsideAnswer
 from flowguard.testing.explorer.run.outside_world import OutsideRequest as OutsideRequest
@@ -56,6 +60,7 @@ from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
 from flowguard.testing.explorer.run.sandbox import PATIENCE, Needs, Sandbox
 from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
 from flowguard.testing.explorer.run.time_to_live import TimeToLive as TimeToLive
+from flowguard.testing.explorer.search.known_runs import KnownRuns, fingerprint_of
 from flowguard.testing.explorer.search.next_schedules import SearchBudget
 from flowguard.testing.explorer.search.runs import Lacking, Runs
 from flowguard.testing.explorer.search.search import Progress, Search, unheard
@@ -104,6 +109,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     insider: bool | None = None,
     weather: str = "",
     fail_under: float | None = None,
+    resume: str | Path | None = None,
     progress: Progress = unheard,
 ) -> Report:
     """Run every single fault at every AWS call. Then run ``bound`` schedules of two faults and ``walks`` of more.
@@ -161,6 +167,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     user code. Where fewer than so many of 100 did in all schedules, the verdict is ``not looked at``, and the report
     names the others.
 
+    ``resume`` is a file to which each run is written that broke nothing, as JSON. A search that finds runs there takes
+    them: one that was cut off goes on, and ends as if it had not been.
+
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time
     in a process.
@@ -184,12 +193,28 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     def searched(engine: EngineFor, may_lack: bool) -> Report:
         with standing_in(SIMULATED_DATA_KEYS):  # requests are sealed before the engine is there
             sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs)
-            with sandbox:
-                runs = Runs(sandbox, free, same, either, may_lack=may_lack)
+            judged = [free, same, either, failing, any_order, may_fail, invariants_only, invariants]
+            with sandbox, _known(resume, sandbox, judged, wanted) as known:
+                runs = Runs(sandbox, free, same, either, may_lack=may_lack, known=known)
                 report = search(runs, progress=progress).all(budget)
                 return report if wanted is None else replace(report, lines=sandbox.lines.result(wanted))
 
     return replace(_on_engines(engine, searched), seconds=time.perf_counter() - began)
+
+
+def _known(
+    resume: object, sandbox: Sandbox, judged: Sequence[object], fail_under: float | None
+) -> AbstractContextManager[KnownRuns | None]:
+    """Return the runs of the file to go on from. Raises :class:`SettingsError`."""
+    if resume is None:
+        return nullcontext()
+    if not isinstance(resume, str | Path):
+        raise SettingsError("resume", f"{shown(resume)}; name a file")
+    if fail_under is not None:
+        raise SettingsError("resume", "the lines that ran are in no file; leave out fail_under, or this")
+    about = {**sandbox.about(), "judged": judged}
+    of = fingerprint_of(with_imported(sandbox.modules), version("flowguard-aws"), about)
+    return KnownRuns(Path(resume), of)
 
 
 def replay(  # noqa: PLR0913 - everything but the first three has a default

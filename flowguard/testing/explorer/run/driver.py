@@ -48,6 +48,7 @@ from flowguard.testing.explorer.run.next_requests import moment_of_next, next_re
 from flowguard.testing.explorer.run.parties import AskedQuestion, OpenQuestions
 from flowguard.testing.explorer.run.redrives import Redrives
 from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.run.shared_prefix import SharedPrefix
 from flowguard.testing.explorer.run.told_records import told_record
 from flowguard.testing.explorer.run.worker import Worker
 from flowguard.verdicts import AnswerVerdict
@@ -114,6 +115,7 @@ class _Driver:
         self._waiting: tuple[int, ...] = ()
         self._held = HeldWorkers(schedule, sandbox, self._source, self)
         self.faults = FaultInjector(sandbox, schedule, self.history, self._source, self._before, self._day)
+        self._shared = SharedPrefix(sandbox, schedule, self.faults)
 
     def run(self) -> History:
         self._source.functions = self._sandbox.functions(self._tell)
@@ -312,7 +314,10 @@ class _Driver:
             entries.append(other)
             history.deliveries.append(other)
         worker = Worker(function, delivery, entry, self._sandbox.patience, with_it, entries)
-        self.turn_to(worker, lambda: worker.start(self._sandbox.threads, lambda: self._work(worker)))
+        if self._shared.repeats(worker, history):
+            self._finish(worker)
+        else:
+            self.turn_to(worker, lambda: worker.start(self._sandbox.threads, lambda: self._work(worker)))
         self._looks += self._day.refused > refused
         self._sandbox.time.move_to(self._sandbox.now() + (0 if is_forged else STEP))
         self._held.after(worker)
@@ -377,6 +382,7 @@ class _Driver:
             other.died, other.last, other.why = entry.died, entry.last, entry.why
         if not worker.is_abandoned:
             self._remember(worker)
+            self._shared.note(worker, self.history)
             self._finish(worker)
 
     def _remember(self, worker: Worker) -> None:

@@ -84,6 +84,7 @@ class FaultInjector:
         self._turned = turned if sandbox.turning is not None else None
         self._quiet = False
         self.scheduled: list[Posted] = []
+        self.of_records: list[ApiCall] = []
 
     @property
     def worker(self) -> Worker | None:
@@ -224,7 +225,7 @@ class FaultInjector:
         if call.service == "dynamodb" and not made.is_read:
             self._earlier.keep(made.target.split(", "))
         try:
-            of_record = self._of_record(call)
+            of_record = self.of_record(call)
             made.of_record = of_record is not None
             answer = self._quietly(proceed) if of_record is None else of_record
         except NotInMemory as error:
@@ -258,12 +259,16 @@ class FaultInjector:
         finally:
             self._quiet = False
 
-    def _of_record(self, call: ApiCall) -> Response | None:
+    def of_record(self, call: ApiCall) -> Response | None:
         """Answer here what a function asks about its records. They are here and not in the engine's queues."""
-        if not call.operation.startswith("ChangeMessageVisibility"):
-            return self._source.deleted(call)
-        self._source.postponed(call, self._sandbox.now())
-        return {"ResponseMetadata": {}}
+        answer: Response | None = {"ResponseMetadata": {}}
+        if call.operation.startswith("ChangeMessageVisibility"):
+            self._source.postponed(call, self._sandbox.now())
+        else:
+            answer = self._source.deleted(call)
+        if answer is not None:
+            self.of_records.append(call)
+        return answer
 
     def _note_effects(self, made: CallRecord, call: ApiCall, answer: Mapping[str, Any]) -> None:
         history, now = self.history, self._sandbox.now()
@@ -276,11 +281,25 @@ class FaultInjector:
         if call.service == "dynamodb" and not made.is_read:
             self._lives.note(history, made, call.params, answer)
         for message in posted(call, answer, call=made.number, at=now, from_user=made.site.is_users):
-            history.posted.append(message)
-            if message.due is not None:
-                self.scheduled.append(message)
-                continue
-            history.senders.update((delivery.number, made.number) for delivery in self.inbox.receive(message, now))
+            self.post(message, now)
+
+    def post(self, message: Posted, now: int) -> None:
+        """Note a message, and let it arrive."""
+        self.history.posted.append(message)
+        if message.due is not None:
+            self.scheduled.append(message)
+            return
+        received = self.inbox.receive(message, now)
+        self.history.senders.update((delivery.number, message.call) for delivery in received)
+
+    def state(self) -> tuple[Counter[tuple[str | None, str]], dict[str, Any]]:
+        """Return what is known of effects and lives at this moment."""
+        return Counter(self.effects), dict(self._lives.known)
+
+    def put_back(self, state: tuple[Counter[tuple[str | None, str]], dict[str, Any]]) -> None:
+        """Restore what was known of effects and lives at that moment."""
+        effects, lives = state
+        self.effects, self._lives.known = Counter(effects), dict(lives)
 
     def _note_version(self, made: CallRecord, key: Mapping[str, Any]) -> None:
         """Note the run item as a call of flowguard's own left it, or a stage that remembers something.

@@ -21,7 +21,7 @@ class Lives:
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-        self._known: dict[str, Any] = {}
+        self.known: dict[str, Any] = {}
 
     def note(self, history: History, made: CallRecord, params: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Look at what a call has written, and note each life that is shorter now."""
@@ -30,8 +30,8 @@ class Lives:
                 continue
             name = " ".join(key[part]["S"] for part in _KEY)
             stored = self._sandbox.raw(key)
-            before, after = self._known.get(name), None if stored is None else dict(stored)
-            self._known[name] = after
+            before, after = self.known.get(name), None if stored is None else dict(stored)
+            self.known[name] = after
             if kind is RowKind.LIMIT:
                 history.places.append(PlacesVersion(key["pk"]["S"], made.number, made.at, read_places(stored)))
             if before is not None and after is not None and _life(after) < _life(before):

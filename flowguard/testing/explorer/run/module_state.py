@@ -82,6 +82,11 @@ class KeptValues:
         """Return the names whose values are others by now, with the module's: ``shop.orders.lines``."""
         return [f"{kept.place.name}.{name}" for kept in self._kept for name in kept.differing()]
 
+    @property
+    def has_cached(self) -> bool:
+        """Answer whether a function's cache has anything, which is in no value."""
+        return any(_fills(cache) for cache in self._caches)
+
     def values(self) -> list[Any]:
         """Return copies of the values that are others by now, for :meth:`put_in`."""
         return [
@@ -121,6 +126,11 @@ class Memory:
         self.is_lost = False
         self.seen: dict[str, None] = {}
         self._shared = [KeptValues(module) for module in modules]
+
+    @property
+    def has_kept(self) -> bool:
+        """Answer whether a module or one of its caches has kept something since the schedule began."""
+        return bool(self.seen) or any(state.has_cached for state in self._shared)
 
     def begin(self) -> None:
         """Let a schedule begin: no process is warm."""
@@ -224,6 +234,12 @@ def _kept_in(place: _Place) -> dict[str, Any]:
 
 def _is_kept(name: str, value: object) -> bool:
     return not name.startswith("__") and isinstance(value, _KEPT)
+
+
+def _fills(cache: Any) -> bool:
+    """Answer whether a cache has anything, or does not say what it has."""
+    info = getattr(cache, "cache_info", None)
+    return not callable(info) or bool(info().currsize)
 
 
 def _is_cache(value: object, module: ModuleType) -> bool:

@@ -50,6 +50,7 @@ from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
 from flowguard.testing.explorer.run.inbox import Coming, Given, at_their_times, read_given
 from flowguard.testing.explorer.run.invocation import Invocation
+from flowguard.testing.explorer.run.known_prefix import KnownPrefix
 from flowguard.testing.explorer.run.late_imports import Change, changed_when_imported
 from flowguard.testing.explorer.run.module_state import Memory, with_imported
 from flowguard.testing.explorer.run.network import no_network
@@ -154,6 +155,7 @@ class Sandbox:
         self.made_tokens = MadeTokens()
         self.batching = needs.batching
         self._needs = needs
+        self._offload_above = offload_above
         self.distrusted = {flow.name: flow for flow in flows if _is_met(flow, needs.insider)}
         self.modules = modules = modules_of(explored)
         self.ttl = checked_ttl(declared_by_name("TTL", modules) if needs.ttl is None else needs.ttl, self.keys)
@@ -174,6 +176,8 @@ class Sandbox:
         self._exit = ExitStack()
         self._same = SameClients()
         self._snapshot: Any = None
+        self._beginning = 0
+        self.prefix = KnownPrefix()
 
     def _made_twin(self, flows: Sequence[AnyFlow], given: Sequence[Given]) -> Coming | None:
         """Return the only message under a new id. None where there are several, or it has no twin."""
@@ -194,6 +198,17 @@ class Sandbox:
     def has_stub_functions(self) -> bool:
         """Answer whether others answer by functions, which may keep something from one call for the next."""
         return self._stubs.have_functions or self.outside.has_functions
+
+    def about(self) -> dict[str, Any]:
+        """Return what was given that decides the runs, beside the code."""
+        messages = [*self.coming, *([] if self.twin is None else [self.twin])]
+        return {
+            "explored": [self.names, list(self.plain)],
+            "messages": [(coming.recorded.raw, coming.after, coming.function) for coming in messages],
+            "tables": [self.keys, self._given, self.ttl],
+            "settings": [self.seed, self._offload_above, type(self._engine).__name__],
+            "needs": vars(self._needs),
+        }
 
     def now(self) -> int:
         return self.time.now()
@@ -280,6 +295,8 @@ class Sandbox:
         if self.turning is not None:
             self.turning.scans = scans
         self._take_back()
+        begins = (self._beginning, self.start, self.batching, tuple(map(id, self.coming)), self.memory.is_lost)
+        self.prefix.begin(begins)
         self.memory.begin()
         self.outside.begin()
         self.databases.begin()
@@ -313,6 +330,29 @@ class Sandbox:
                 self._make_buckets()
         if self.provisioner.go_back(self._provided):
             self._snapshot, self._provided = engine.snapshot(), self.provisioner.provided()
+            self._beginning += 1
+
+    # -- what is known of the undisturbed invocations
+
+    @property
+    def shares(self) -> bool:
+        """Answer whether all that invocations leave behind is in the engine, as far as can be said before."""
+        is_alone = self.plain or self.has_batches or self._stubs.are_given or self.elsewhere
+        return self.fast is not None and not is_alone and self.invocation.debugger is None
+
+    def keeps_elsewhere(self) -> bool:
+        """Answer whether something of this schedule is kept outside the engine."""
+        return bool(self.memory.has_kept or self.outside.items() or self.databases.items())
+
+    def drawn(self) -> tuple[object, object]:
+        """Return how far the services have drawn ids and chances."""
+        return self._ids.state(), self._draw.getstate()
+
+    def draw_on(self, drawn: tuple[Any, Any]) -> None:
+        """Let the services go on drawing from there."""
+        ids, draw = drawn
+        self._ids.put_back(ids)
+        self._draw.setstate(draw)
 
     def key_of(self, table: str) -> tuple[str, ...]:
         """Return the names of a table's key."""
@@ -346,13 +386,14 @@ class Sandbox:
         yield from filter(None, (coming.recorded.envelope.queue for coming in self.coming))
 
     def _services(self, observer: Observer) -> Services:
+        self._ids, self._draw = SeededIds(self.seed), random.Random(self.seed)  # noqa: S311 - repeatable on purpose
         services = aws_services(
             self.settings,
             self._clients,
             clock=self,
-            ids=SeededIds(self.seed),
+            ids=self._ids,
             observer=observer,
-            draw=random.Random(self.seed),  # noqa: S311 - repeatable on purpose
+            draw=self._draw,
             pause=no_pause,
         )
         return services._replace(signer=simulated(services.signer, self.invocation.meets_insider))

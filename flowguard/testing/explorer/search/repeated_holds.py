@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from flowguard.testing.explorer.record.happened import touched_by
 from flowguard.testing.explorer.record.history import CallRecord, History
@@ -21,6 +21,16 @@ from flowguard.testing.explorer.search.pairs import Second, seconds_in
 
 _MOST_MOVED: Final = 8
 """Calls by which a search moves a worker on, and more."""
+
+
+class Alike(NamedTuple):
+    """A hold-up that is like one that was run.
+
+    ``more`` is the number of calls that it waits for, None for any number. ``numbers`` are new ones of calls.
+    """
+
+    more: int | None
+    numbers: Mapping[int, int]
 
 
 class RepeatedHolds:
@@ -35,15 +45,18 @@ class RepeatedHolds:
         self._alike: dict[tuple[int, int], tuple[Second, ...]] = {}
 
     def note(self, schedule: Schedule, history: History, *, commutes: bool = False) -> None:
-        """Note a schedule of one hold-up. ``commutes`` says that all that records have to do with another is seen."""
-        held = _only_hold(schedule)
-        if held is None or not held.more:
-            return
-        if history.waited_for_all or _is_dead(history, held):
-            self._followed.setdefault(held.at, seconds_in(history, held))
-        elif commutes:
-            for more, numbers in _moved(history, held):
-                self._alike.setdefault((held.at, more), tuple(_renumbered(seconds_in(history, held), numbers)))
+        """Note a schedule of one hold-up."""
+        if alike := alike_holds(schedule, history, commutes=commutes):
+            self.add(schedule, alike, seconds_in(history, schedule.choices[0]))
+
+    def add(self, schedule: Schedule, alike: Sequence[Alike], seconds: Sequence[Second]) -> None:
+        """Note the hold-ups that are like the one of this schedule, which these may follow."""
+        for more, numbers in alike:
+            at = schedule.choices[0].at
+            if more is None:
+                self._followed.setdefault(at, tuple(seconds))
+            else:
+                self._alike.setdefault((at, more), tuple(_renumbered(seconds, numbers)))
 
     def seconds_after(self, schedule: Schedule) -> tuple[Second, ...] | None:
         """Return what may follow a schedule which is the same as one that was run. None for any other."""
@@ -51,6 +64,19 @@ class RepeatedHolds:
         if held is None or not held.more:
             return None
         return self._followed.get(held.at, self._alike.get((held.at, held.more)))
+
+
+def alike_holds(schedule: Schedule, history: History, *, commutes: bool = False) -> list[Alike]:
+    """Return the hold-ups that are like the only one of a schedule.
+
+    ``commutes`` says that all that records have to do with another is seen.
+    """
+    held = _only_hold(schedule)
+    if held is None or not held.more:
+        return []
+    if history.waited_for_all or _is_dead(history, held):
+        return [Alike(None, {})]
+    return list(_moved(history, held)) if commutes else []
 
 
 def _only_hold(schedule: Schedule) -> Choice | None:
@@ -68,7 +94,7 @@ def _is_dead(history: History, held: Choice) -> bool:
     return _held_call(history) is None and len(history.calls) >= held.at - 1 + held.more
 
 
-def _moved(history: History, held: Choice) -> Iterator[tuple[int, Mapping[int, int]]]:
+def _moved(history: History, held: Choice) -> Iterator[Alike]:
     """Yield each greater number of calls for which the held worker may as well wait, with new numbers of calls."""
     first = _held_call(history)
     if first is None or first.number != held.at + held.more:
@@ -83,7 +109,7 @@ def _moved(history: History, held: Choice) -> Iterator[tuple[int, Mapping[int, i
         if not goes_on or made.at != before.at or its[-1].at != before.at or _depends(made, its):
             return
         passed = {other.number: other.number - len(its) for other in after[:count]}
-        yield held.more + count, passed | {other.number: other.number + count for other in its}
+        yield Alike(held.more + count, passed | {other.number: other.number + count for other in its})
 
 
 def _depends(made: CallRecord, others: Sequence[CallRecord]) -> bool:

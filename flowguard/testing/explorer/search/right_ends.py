@@ -123,7 +123,7 @@ class RightEnds:
         known = self._known.setdefault((missing, overtaken), {})
         if end.digest not in known:
             sets = [(answers, messages) for answers in missing for messages in {frozenset[str](), overtaken}]
-            is_right = any(self._is_expected(end, without) for without in sets)
+            is_right = any(self._is_expected(end.digest, without) for without in sets)
             expected = [right for without in sets for right in self._expected(without).values()]
             known[end.digest] = [] if is_right else nearest(end, expected)
         return known[end.digest]
@@ -136,17 +136,22 @@ class RightEnds:
         met = {digest: right for without in sets for digest, right in self._expected(without).items()}
         return [] if end.digest in met or not met else nearest(end, met.values())
 
-    def _is_expected(self, end: End, without: Without) -> bool:
+    def look_for(self, digest: str, missing: tuple[Missing, ...], overtaken: frozenset[str]) -> None:
+        """Run the orders that judging an end with this digest takes."""
+        sets = [(answers, messages) for answers in missing for messages in {frozenset[str](), overtaken}]
+        any(self._is_expected(digest, without) for without in sets)
+
+    def _is_expected(self, digest: str, without: Without) -> bool:
         """Answer whether an undisturbed order ends like this where these answers and messages do not come.
 
         Orders are run until one does: most ends are those of the first.
         """
         ends = self._expected(without)
-        while without == NOTHING_MISSING and end.digest not in ends and (late := next(self._lates, None)) is not None:
+        while without == NOTHING_MISSING and digest not in ends and (late := next(self._lates, None)) is not None:
             ends.setdefault(late.digest, late)
-        while end.digest not in ends and (ordered := next(self._ahead.get(without, iter(())), None)) is not None:
+        while digest not in ends and (ordered := next(self._ahead.get(without, iter(())), None)) is not None:
             ends.setdefault(ordered.end.digest, ordered.end)
-        return end.digest in ends
+        return digest in ends
 
     def _with_one_late(self, first: History) -> Iterator[End]:
         """Run the orders in which the first messages of one run come after all others, as after a worker's death.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from flowguard.project.declared import declared_by_name
@@ -19,6 +20,7 @@ from flowguard.testing.explorer.record.view import Same
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.inbox import Coming
 from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search.known_runs import KnownRuns
 from flowguard.testing.explorer.search.pairs import call_names
 
 LATER: Final = 90_061_001
@@ -41,14 +43,39 @@ class Lacking(Exception):
         self.services = services
 
 
+@dataclass(slots=True)
+class Met:
+    """The names of a run's calls with the faults that each met, and what they touched.
+
+    ``uncounted`` are calls whose effect no comparison sees, ``has_kept`` says that a module kept something.
+    """
+
+    calls: list[tuple[str, frozenset[FaultKind]]] = field(default_factory=list)
+    uncounted: frozenset[str] = frozenset()
+    has_kept: bool = False
+    touched: Touched = field(default_factory=Touched)
+
+    @classmethod
+    def of(cls, history: History) -> Met:
+        """Return what was met in a history."""
+        met, uncounted = cls(has_kept=bool(history.kept)), set[str]()
+        for made, name in zip(history.calls, call_names(history), strict=True):
+            met.touched.add(made.places, is_read=is_reading(made.operation, is_read=made.is_read))
+            met.calls.append((name, frozenset({*made.held, *([made.fault] if made.fault is not None else ())})))
+            if made.site.is_users and made.applied and not is_compared(made):
+                uncounted.add(f"{made.service} {made.operation}")
+        met.uncounted = frozenset(uncounted)
+        return met
+
+
 class Runs:
     """Runs and counts schedules in a sandbox and notes which faults each call met.
 
     ``free`` and ``same`` are what the ends of runs are compared without and by, ``either`` forms of which each has to
     have one; those of ``EITHER`` in the flows' modules where none are given. Without ``may_lack`` a service that
-    the engine does not have raises :class:`Lacking`. ``all`` are the first messages, ``touched`` is by the messages
-    that came what calls have read and written. ``has_kept`` says that a module kept something from one record for the
-    next. ``left_out`` are the numbers of first messages that never come.
+    the engine does not have raises :class:`Lacking`. ``known`` are the runs of an earlier search. ``all`` are the first
+    messages, ``touched`` is by the messages that came what calls have read and written. ``has_kept`` says that a module
+    kept something from one record for the next. ``left_out`` are the numbers of first messages that never come.
     """
 
     def __init__(
@@ -59,6 +86,7 @@ class Runs:
         either: Either | None = None,
         *,
         may_lack: bool = True,
+        known: KnownRuns | None = None,
     ) -> None:
         self.sandbox = sandbox
         self.free = _with_times(free or {}, sandbox.ttl)
@@ -66,6 +94,7 @@ class Runs:
         self.either = checked_either(forms, self.free)
         self.same = same or {}
         self.count = 0
+        self.known = known
         self.has_kept = False
         self.touched: dict[Messages, Touched] = {}
         self.all: Sequence[Coming] = sandbox.coming
@@ -137,8 +166,19 @@ class Runs:
         lacking = frozenset(lack.service for lack in history.lacks if lack.service)
         if lacking and not self._may_lack:
             raise Lacking(lacking)
-        self._cover(history)
+        for place in unplayed(history):
+            self._unplayed.setdefault((place.stage, place.line), place)
+        self._cover(Met.of(history))
         return history
+
+    def take(self, met: Met) -> None:
+        """Count a run that was made before."""
+        self.count += 1
+        self._cover(met)
+
+    def name_of(self, schedule: Schedule) -> str:
+        """Return what tells the run of a schedule from all others with the same arguments."""
+        return "@".join([schedule.of(self._only).id, *sorted(self.sandbox.elsewhere)])
 
     def run_later(self) -> History:
         """Run the undisturbed schedule at another time. What differs then depends on the time, and not on an order."""
@@ -176,14 +216,9 @@ class Runs:
         finally:
             self.sandbox.memory.is_lost = False
 
-    def _cover(self, history: History) -> None:
-        self.has_kept |= bool(history.kept)
-        for place in unplayed(history):
-            self._unplayed.setdefault((place.stage, place.line), place)
-        touched = self.touched.setdefault(self._only, Touched())
-        for made, name in zip(history.calls, call_names(history), strict=True):
-            touched.add(made.places, is_read=is_reading(made.operation, is_read=made.is_read))
-            met = self._coverage.setdefault(name, set())
-            met |= {*made.held, *([made.fault] if made.fault is not None else ())}
-            if made.site.is_users and made.applied and not is_compared(made):
-                self._uncounted.add(f"{made.service} {made.operation}")
+    def _cover(self, met: Met) -> None:
+        self.has_kept |= met.has_kept
+        self.touched.setdefault(self._only, Touched()).join(met.touched)
+        for name, kinds in met.calls:
+            self._coverage.setdefault(name, set()).update(kinds)
+        self._uncounted |= met.uncounted

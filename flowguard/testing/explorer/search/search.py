@@ -33,7 +33,6 @@ from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import (
     ALONE_WITH_TWIN,
     OF_ANSWERS,
-    OF_SCANS,
     OF_WEATHER,
     RAISED,
     Choice,
@@ -50,14 +49,15 @@ from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
 from flowguard.testing.explorer.search.kept_state import KeptState
 from flowguard.testing.explorer.search.lasting import TriedRefusals
-from flowguard.testing.explorer.search.next_schedules import SearchBudget, follow_ups, planned, races
-from flowguard.testing.explorer.search.pairs import Pairs, call_names, seconds_in
+from flowguard.testing.explorer.search.next_schedules import SearchBudget, planned, races
+from flowguard.testing.explorer.search.outcomes import FoundRun, Judgement, Outcome, read, written
+from flowguard.testing.explorer.search.pairs import Pairs, call_names
 from flowguard.testing.explorer.search.parted import Parted
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
 from flowguard.testing.explorer.search.repeated_holds import RepeatedHolds
 from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
-from flowguard.testing.explorer.search.runs import Messages, Runs
+from flowguard.testing.explorer.search.runs import Messages, Met, Runs
 from flowguard.testing.explorer.search.shrink import shrunk
 
 FOR_ORDERS: Final = 0.3
@@ -109,6 +109,7 @@ class Search:
         self._not_compared = self._may_fail.difference(failing or ())
         self.has_twin = False
         self._unjudged = 0
+        self._judged = Judgement()
         self._singles_left = 0
         self._first: History | None = None
         self._not_run: tuple[NotRun, ...] = ()
@@ -217,25 +218,32 @@ class Search:
 
     def _problems(self, history: History) -> list[Problem]:
         invariants = () if history.drivers else self._invariants  # no handler of theirs has made that state
+        self._judged = Judgement()
         problems = list(broken(history, self._sandbox.flows, invariants, self.runs.same))
         if history.hung is not None or not history.at_rest:  # the end is that of a run that was broken off
             return problems
         if self._first is not None and history.drivers.keys() != self._first.drivers.keys():
             return problems  # what differs may follow from a driver that is not played
         end = self.runs.end(history)
+        self._judged.digest = end.digest
         if self._invariants_only:
-            self._distinct.add(end.digest)
+            self._count_end()
             return problems
         differ = self._differences(end, history)
         if differ is None:
             return problems
-        self._distinct.add(end.digest)
+        self._count_end()
         if not differ or any(name in self._not_compared for name, _ in map(_object_of, end.failed)):
             return problems
         if not self.right.are_known:
-            self._unjudged += not self._any_order
+            self._judged.is_unjudged = not self._any_order
+            self._unjudged += self._judged.is_unjudged
             return problems
         return problems + (_of_weather(differ) if history.schedule.has(OF_WEATHER) else differ)
+
+    def _count_end(self) -> None:
+        self._judged.counts = True
+        self._distinct.add(self._judged.digest)
 
     def _differences(self, end: End, history: History) -> list[Problem] | None:
         """Return how an end differs from the right ones. None where it is not compared: then no more orders are run."""
@@ -243,6 +251,7 @@ class Search:
         so_far = self.right.differences_so_far(end, missing, passed)
         if so_far and self._is_of_no_order(history, so_far):
             return None
+        self._judged.asked = missing, passed
         differ = self.right.differences(end, missing, passed)
         return None if differ and self._is_of_no_order(history, differ) else differ
 
@@ -437,21 +446,17 @@ class Search:
             if (seconds := holds.seconds_after(schedule)) is not None:
                 pairs.add(schedule, seconds)
                 continue
-            history = self._try(schedule)
-            holds.note(schedule, history, commutes=self.right.commutes(history))
+            outcome = self._try(schedule)
+            holds.add(schedule, outcome.alike, outcome.seconds or ())
             self._progress(self.runs.count, len(self.found))
-            if len(self.found) >= budget.most or history.hung is not None:
+            if len(self.found) >= budget.most or outcome.is_hung:
                 break
             if self._is_over():
                 self._stopped = self._seconds
                 break
-            at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
-            if history.forged or schedule.has(OF_WEATHER | OF_SCANS):
-                continue
-            if len(schedule.choices) == 1 or (
-                len(schedule.choices) == 2 and schedule.choices[-1].kind is FaultKind.REDRIVEN
-            ):
-                pairs.add(schedule, seconds_in(history, schedule.choices[-1]))
+            at_once += [schedule.and_then(choice) for choice in outcome.follow_ups]
+            if outcome.seconds is not None:
+                pairs.add(schedule, outcome.seconds)
 
     def report(self, first: History) -> Report:
         """Return what has been found so far."""
@@ -505,8 +510,31 @@ class Search:
             while ahead:
                 yield ahead.pop(0), ahead
 
-    def _try(self, schedule: Schedule) -> History:
+    def _try(self, schedule: Schedule) -> Outcome:
+        """Run a schedule, or take what an earlier search noted of it."""
+        known = self.runs.known
+        if known is not None and (run := known.find(self.runs.name_of(schedule))) is not None:
+            return self._taken(read(run))
         history, violations = self.check(schedule)
+        outcome = Outcome.of(schedule, history, self._sandbox.flows, commutes=self.right.commutes(history))
+        if known is not None and schedule.choices and not violations and not (history.hung or history.lacks):
+            known.note(self.runs.name_of(schedule), written(Met.of(history), outcome, self._judged))
+        self._collect(schedule, violations)
+        return outcome
+
+    def _taken(self, run: FoundRun) -> Outcome:
+        """Count a run that an earlier search has made. The orders that explain its end are run."""
+        self.runs.take(run.met)
+        judged = run.judgement
+        if judged.asked is not None:
+            self.right.look_for(judged.digest, *judged.asked)
+        if judged.counts:
+            self._distinct.add(judged.digest)
+        self._unjudged += judged.is_unjudged
+        return run.outcome
+
+    def _collect(self, schedule: Schedule, violations: Mapping[Group, Violation]) -> None:
+        """Note what is wrong after a schedule, by the shortest that shows it."""
         follows = self.found.follow(schedule, violations.values())
         for group, violation in violations.items():
             known = self.found.known(group)
@@ -515,7 +543,6 @@ class Search:
             if known is None or len(schedule.choices) < len(Schedule.parse(known.schedule).choices):
                 known = self._shortest(group, schedule, violation)
             self.found.note(group, known)
-        return history
 
     def _shortest(self, group: Group, schedule: Schedule, violation: Violation) -> Violation:
         if violation.rule == HANGS:  # each schedule that shows it takes as long
