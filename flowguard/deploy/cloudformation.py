@@ -222,6 +222,7 @@ class _CloudFormation(Template):
                 "Name": rule_name(queue.name, bus),
                 "EventBusName": bus.name,
                 "EventPattern": {"source": [bus.source], "detail-type": [bus.detail_type]},
+                "Tags": self._tags(queue.owner),
                 "Targets": [
                     {
                         "Id": "queue",
@@ -349,6 +350,7 @@ class _CloudFormation(Template):
                     "EventSourceArn": self.queue_arn(name),
                     "FunctionName": {"Ref": logical_id},
                     **self.source(function),
+                    "Tags": self._tags(function.owner),
                 },
             }
         for stream in function.streams:
@@ -359,6 +361,7 @@ class _CloudFormation(Template):
                     "FunctionName": {"Ref": logical_id},
                     **self.stream_source(stream),
                     **(kafka_properties(topic, function.name) if (topic := stream.kafka) is not None else {}),
+                    "Tags": self._tags(function.owner),
                 },
             }
         if function.has_url:

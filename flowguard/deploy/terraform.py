@@ -248,6 +248,7 @@ class _Terraform(Template):
             "name": rule_name(queue.name, bus),
             "event_bus_name": bus_name,
             "event_pattern": json.dumps(pattern, ensure_ascii=False),
+            "tags": self.tagged(queue.owner),
         }
         rule = self._add("aws_cloudwatch_event_rule", label, block)
         target = {
@@ -439,6 +440,7 @@ class _Terraform(Template):
         self._add_source(function, f"{stream.kind} {stream.name}", block)
 
     def _add_source(self, function: FunctionNeed, name: str, block: Json) -> None:
+        block["tags"] = self.tagged(function.owner)
         block["depends_on"] = [
             self._address("aws_lambda_function_recursion_config", function.name),
             *self._permissions_of(function),

@@ -115,7 +115,7 @@ def _of_cloudformation(  # noqa: C901, PLR0911, PLR0912 - a case for each type o
         case "AWS::Events::Rule":
             [target] = own.pop("Targets")
             assert target.pop("Id") == "queue"
-            return {_key(name): {**own, **target, "after": after}}
+            return {_key(name): {**_plain_tags(own), **target, "after": after}}
         case "AWS::SNS::Subscription":
             return {("subscription", f"{own['Endpoint']} {own['TopicArn']}"): {**own, "after": after}}
         case "AWS::SNS::TopicPolicy":
@@ -130,7 +130,7 @@ def _of_cloudformation(  # noqa: C901, PLR0911, PLR0912 - a case for each type o
             own["Policy"] = policy["PolicyDocument"]
             return {_key(name): _plain_tags(own)}
         case "AWS::Lambda::EventSourceMapping":
-            return {("source", f"{own['FunctionName']} {_brought(own)}"): own}
+            return {("source", f"{own['FunctionName']} {_brought(own)}"): _plain_tags(own)}
         case "AWS::Lambda::Url":
             return {("url", own["TargetFunctionArn"]): {"AuthType": own["AuthType"]}}
         case "AWS::Lambda::Permission":

@@ -28,7 +28,12 @@ def test_every_format_says_the_same(name: str, form: str) -> None:
 
 
 def shared(facts: Facts) -> Facts:
-    return {key: fact for key, fact in facts.items() if key[0] not in ALONE}
+    """What each format can say. A source of SAM is an event of its function, and takes no tags."""
+    told = {key: fact for key, fact in facts.items() if key[0] not in ALONE}
+    return {
+        key: {name: value for name, value in fact.items() if key[0] != "source" or name != "Tags"}
+        for key, fact in told.items()
+    }
 
 
 # -- what each says, beside what the deployment needs

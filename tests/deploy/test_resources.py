@@ -25,7 +25,7 @@ from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
 from tests.deploy.stated import stated
 from tests.deploy.templates import MODULES, SHIPPED, options_of, template, text_of
-from tests.deploy.terraform_schema import problems_of_configuration
+from tests.deploy.terraform_schema import SCHEMA, problems_of_configuration
 
 ALL = pytest.mark.parametrize("name", MODULES)
 AS_RESOURCES = pytest.mark.parametrize("form", ["cloudformation", "sam"])
@@ -351,8 +351,6 @@ def test_resources_say_whose_they_are(name: str, form: str) -> None:
 
 
 UNTAGGED = {
-    "AWS::Events::Rule",
-    "AWS::Lambda::EventSourceMapping",
     "AWS::Lambda::Permission",
     "AWS::Lambda::Url",
     "AWS::Logs::MetricFilter",
@@ -363,9 +361,13 @@ UNTAGGED = {
 }
 
 
-def test_terraform_says_whose_queues_they_are() -> None:
-    for kind in ("aws_sqs_queue", "aws_dynamodb_table", "aws_lambda_function", "aws_iam_role"):
-        assert all(one["tags"] == {"flowguard": "everything"} for one in blocks("everything", kind).values())
+@ALL
+def test_terraform_tags_whatever_its_provider_takes_tags_of(name: str) -> None:
+    names = set(needs(MODULES[name], options=options_of(name)).names)
+    written = {kind: blocks(name, kind) for kind, schema in SCHEMA.items() if "tags" in schema["attributes"]}
+    tags = [(kind, one.get("tags", {})) for kind, named in written.items() for one in named.values()]
+    assert {kind for kind, of_block in tags if set(of_block) != {"flowguard"}} == set()
+    assert set(" ".join(of_block["flowguard"] for _, of_block in tags).split()) <= names
 
 
 @pytest.mark.parametrize("form", ["cloudformation", "sam", "terraform-json"])
