@@ -1093,6 +1093,11 @@ TESTED: Final = (
         "how long a run lives after a wait, which a schedule meets where its worker dies",
     ),
     Elsewhere(
+        r"^deploy\.queue_plan\..*'senders'",
+        ("tests/deploy/test_queue_policies.py",),
+        "who sends to a queue, which only its policy says",
+    ),
+    Elsewhere(
         r"^deploy\.(permissions|queue_plan|batch_plan)\.",
         (
             "tests/deploy/test_needed.py",

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from flowguard.events import EventType
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import (
     AT_CALLS,
@@ -37,6 +38,19 @@ look-ups too, which a process makes once."""
 _OF_NUMBERED: Final = OF_DELIVERIES | OF_INSIDERS
 _AT_THE_END: Final = OF_ANSWERS | {FaultKind.REDRIVEN}
 """What changes which record comes next, and nothing in the invocations until then."""
+
+_REMEMBERED_BY_NONE: Final = frozenset(
+    {
+        *(EventType.CLAIMED, EventType.DONE, EventType.BUSY, EventType.DUPLICATE, EventType.STALE, EventType.IGNORED),
+        *(EventType.SUPERSEDED, EventType.ATTACHED, EventType.KEPT, EventType.GONE, EventType.EARLY, EventType.RESET),
+        *(EventType.WAS_CANCELLED, EventType.WAS_RESET, EventType.TOOK_OVER, EventType.FLUSHED, EventType.COMMITTED),
+        *(EventType.WAITING, EventType.ANSWERED, EventType.TIMED_OUT, EventType.COMPLETED, EventType.FAILED),
+        *(EventType.UNDONE, EventType.RETRIED, EventType.IN_LINE, EventType.CALLED, EventType.CONTINUED),
+        *(EventType.PUT_OFF, EventType.SENT),
+    }
+)
+"""Events after which the process of the function knows no more than before. After others it may: since when it cannot
+read a record, what it was denied, and of which flow it has told that ids are weak."""
 
 _LISTS: Final = ("calls", "versions", "posted", "places", "limited", "notes", "requests", "shortened", "removed")
 """Lists of a history that an invocation makes longer."""
@@ -94,6 +108,7 @@ class SharedPrefix:
             and self._provided == self._sandbox.provisioner.provided()
             and not (entry.died or worker.killed or worker.is_abandoned or history.lacks)
             and not self._sandbox.keeps_elsewhere()
+            and _REMEMBERED_BY_NONE.issuperset(event.type for event in entry.events)
         )
         if not (self._notes and is_plain and fast is not None) or len(history.calls) >= self._calls:
             self._is_over = True
