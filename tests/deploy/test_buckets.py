@@ -249,9 +249,9 @@ def test_a_topic_that_more_buckets_tell_than_its_policy_takes_is_refused(monkeyp
     check_sizes(told(told={"buckets": buckets, "existing": True}), DeployOptions())
     needed = told(told={"buckets": buckets[:101]})
     check_sizes(needed, DeployOptions())
-    size = size_of(
-        ResourcePolicies(needed, DeployOptions(), _Longest(needed, DeployOptions())).of_topic(needed.topics[0])
-    )
+    policy = ResourcePolicies(needed, DeployOptions(), _Longest(needed, DeployOptions())).of_topic(needed.topics[0])
+    assert policy["Version"] == "2012-10-17"
+    size = size_of(policy)
     monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_TOPIC_POLICY", size)
     check_sizes(needed, DeployOptions())
     monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_TOPIC_POLICY", size - 1)
