@@ -2,9 +2,11 @@
 
 ::
 
-    pk pause#<flow>   sk <stage>   since, why, before {<mapping>: <its largest concurrency, or 0>}, [at_once]
+    pk pause   sk <flow>#<stage>   since, why, queue, nonce, [at_once]
+                                   before {<mapping>: <its largest concurrency, or 0>}
 
 A row says what was done, for those who look. No worker reads it: what is paused is the stage's event source mapping.
+A write of a row is under the condition that nobody has written it since it was read: it has a nonce of each write.
 """
 
 from __future__ import annotations
@@ -23,19 +25,24 @@ if TYPE_CHECKING:
 UNBOUNDED: Final = 0
 """The largest concurrency of a mapping that has none."""
 
+_PK: Final = "pause"
+
 
 class Pause(NamedTuple):
     """A stage is paused since then (ms). ``before`` has the mappings that were on, with their largest concurrency.
 
-    ``at_once`` is the concurrency at which it is drained. None while nothing of it begins.
+    ``queue`` is the ARN of the stage's queue. ``at_once`` is the concurrency at which it is drained, None while nothing
+    of it begins. ``nonce`` is that of the last write.
     """
 
     flow: str
     stage: str
+    queue: str
     since: int
     why: str
     before: Mapping[str, int]
     at_once: int | None = None
+    nonce: str = ""
 
 
 class PauseRows(NamedTuple):
@@ -44,57 +51,53 @@ class PauseRows(NamedTuple):
     client: DynamoDBClient
     table: str
 
-    def of_flow(self, flow: str) -> list[Pause]:
-        """Return the paused stages of a flow, by their names."""
+    def all(self) -> list[Pause]:
+        """Return the pauses of all flows, by the names of flow and stage."""
         pages = self.client.get_paginator("query").paginate(
             TableName=self.table,
             KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues={":pk": {"S": _pk(flow)}},
+            ExpressionAttributeValues={":pk": {"S": _PK}},
             ConsistentRead=True,
         )
-        return [_pause(flow, item) for page in pages for item in page["Items"]]
+        return [_pause(item) for page in pages for item in page["Items"]]
 
-    def keep(self, pause: Pause) -> Pause:
-        """Write the row of a pause that begins. Return the one that is there: an earlier pause stays as it was."""
+    def write(self, pause: Pause, before: Pause | None) -> bool:
+        """Write a row in place of the one that was read, None for none. False where that is not what is there."""
+        return self._done(self.client.put_item, {"Item": _item(pause)}, before)
+
+    def remove(self, pause: Pause) -> bool:
+        """Remove the row of a pause that has ended. False where it was written meanwhile, or is gone."""
+        return self._done(self.client.delete_item, {"Key": _key(pause)}, pause)
+
+    def _done(self, operation: Any, call: Any, before: Pause | None) -> bool:
+        if before is None:
+            condition: Any = {"ConditionExpression": expressions.IS_NEW}
+        else:
+            values = {":nonce": {"S": before.nonce}}
+            condition = {"ConditionExpression": expressions.PLACES_UNCHANGED, "ExpressionAttributeValues": values}
         try:
-            self.client.put_item(
-                TableName=self.table,
-                Item=_item(pause),
-                ConditionExpression=expressions.IS_NEW,
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
+            operation(TableName=self.table, **call, **condition)
         except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            there: Any = error.response
-            return _pause(pause.flow, there["Item"])
-        return pause
-
-    def change(self, pause: Pause) -> None:
-        """Write the row of a pause that goes on otherwise."""
-        self.client.put_item(TableName=self.table, Item=_item(pause))
-
-    def remove(self, pause: Pause) -> None:
-        """Remove the row of a pause that has ended."""
-        self.client.delete_item(TableName=self.table, Key=_key(pause.flow, pause.stage))
+            return False
+        return True
 
 
-def _pk(flow: str) -> str:
-    return f"pause#{flow}"
-
-
-def _key(flow: str, stage: str) -> Item:
-    return {"pk": {"S": _pk(flow)}, "sk": {"S": stage}}
+def _key(pause: Pause) -> Item:
+    return {"pk": {"S": _PK}, "sk": {"S": f"{pause.flow}#{pause.stage}"}}
 
 
 def _item(pause: Pause) -> Item:
     before = {mapping: number(at_once) for mapping, at_once in pause.before.items()}
     drained = {} if pause.at_once is None else {"at_once": number(pause.at_once)}
-    told = {"since": number(pause.since), "why": {"S": pause.why}, "before": {"M": before}}
-    return {**_key(pause.flow, pause.stage), **told, **drained}
+    texts = {name: {"S": getattr(pause, name)} for name in ("why", "queue", "nonce")}
+    return {**_key(pause), **texts, "since": number(pause.since), "before": {"M": before}, **drained}
 
 
-def _pause(flow: str, item: Any) -> Pause:
+def _pause(item: Any) -> Pause:
+    flow, _, stage = item["sk"]["S"].partition("#")
     before = {mapping: int(value["N"]) for mapping, value in item["before"]["M"].items()}
     at_once = int(item["at_once"]["N"]) if "at_once" in item else None
-    return Pause(flow, item["sk"]["S"], int(item["since"]["N"]), item["why"]["S"], before, at_once)
+    queue, why, nonce = (item[name]["S"] for name in ("queue", "why", "nonce"))
+    return Pause(flow, stage, queue, int(item["since"]["N"]), why, before, at_once, nonce)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from flowguard.aws import botocore_errors
+from flowguard.aws.faults import error_code
 from flowguard.aws.pause_rows import UNBOUNDED
 from flowguard.startup.named_tuple import NamedTuple
 
@@ -33,16 +35,27 @@ class QueueMappings(NamedTuple):
         pages = self.client.get_paginator("list_event_source_mappings").paginate(EventSourceArn=queue_arn)
         return [_mapping(given) for page in pages for given in page["EventSourceMappings"]]
 
-    def turn_off(self, mapping: QueueMapping) -> None:
-        """Let it poll no more. That takes AWS up to a minute. Batches at work end."""
-        self.client.update_event_source_mapping(UUID=mapping.uuid, Enabled=False)
+    def turn_off(self, uuid: str, at_once: int | None) -> None:
+        """Let it poll no more. That takes AWS up to a minute. Batches at work end. ``at_once`` is as in turn_on."""
+        self.client.update_event_source_mapping(UUID=uuid, Enabled=False, **_scaling(at_once))
 
-    def turn_on(self, mapping: QueueMapping, at_once: int) -> None:
-        """Let it poll at this largest concurrency. 0 takes the bound away."""
-        change: Any = {"UUID": mapping.uuid, "Enabled": True}
-        if at_once != mapping.at_once:  # a mapping with pollers of its own takes no such setting
-            change["ScalingConfig"] = {} if at_once == UNBOUNDED else {"MaximumConcurrency": at_once}
-        self.client.update_event_source_mapping(**change)
+    def turn_on(self, uuid: str, at_once: int | None) -> QueueMapping | None:
+        """Let it poll. Return what it is now, None where it is gone.
+
+        ``at_once`` is its largest concurrency from now on, 0 for none. None leaves what it has.
+        """
+        try:
+            return _mapping(self.client.update_event_source_mapping(UUID=uuid, Enabled=True, **_scaling(at_once)))
+        except botocore_errors.ClientError as error:
+            if error_code(error) != "ResourceNotFoundException":
+                raise
+            return None
+
+
+def _scaling(at_once: int | None) -> Any:
+    if at_once is None:
+        return {}
+    return {"ScalingConfig": {} if at_once == UNBOUNDED else {"MaximumConcurrency": at_once}}
 
 
 def _mapping(given: Any) -> QueueMapping:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from flowguard.cli.connection import command_time, flow_class
-from flowguard.cli.paused_stages import chosen, of_stages, pauses_of
+from flowguard.cli.paused_stages import check_stages, inbox_name, of_stages, pauses_of
 from flowguard.cli.printing import say_json
 from flowguard.cli.run_lines import say_line
 from flowguard.operate.moments import duration, iso
@@ -31,13 +31,23 @@ def pause(flow: str, *, names: tuple[str, ...], why: str, as_json: bool, **optio
     What is done already stays, so the command may be repeated. The exit code is 0 where all stages are paused, and 2
     where the command cannot be run, or was stopped by AWS: each stage that is paused was said before.
     """
+    _check_why(why)
+    loaded = flow_class(flow)
+    check_stages(loaded, names, [stage.name for stage in loaded.stages])
+    with pauses_of(loaded, options) as pauses:
+        for stage in loaded.stages:
+            if not names or stage.name in names:
+                now = command_time().clock.now()
+                _say(pauses.pause(stage.name, inbox_name(loaded, stage), why.strip(), now), as_json=as_json)
+
+
+def _check_why(why: str) -> None:
     if not why.strip() or len(why) > LONGEST_WHY:
         raise click.BadParameter(f"it takes 1 to {LONGEST_WHY} characters", param_hint="--why")
-    loaded = flow_class(flow)
-    stages = chosen(loaded, names)
-    with pauses_of(loaded, options) as pauses:
-        for paused in pauses.pause(stages, why.strip(), command_time().clock.now()):
-            _say(paused, as_json=as_json)
+    try:
+        why.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter("it has a character that is no Unicode", param_hint="--why") from None
 
 
 def _say(paused: Paused, *, as_json: bool) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+from uuid import uuid4
 
 import click
 
 from flowguard.cli.connection import CannotRun, clients_of, connected, connection_errors, settings_of, with_options
 from flowguard.cli.mailbox import is_dev
+from flowguard.destinations import Queue
 from flowguard.flow import AnyFlow
 from flowguard.operate.stage_pauses import StagePauses
 from flowguard.project.queues import queue_of
@@ -25,25 +27,24 @@ of_stages: Final = with_options(
 """Gives a command the flow, the connection, and the stages that are meant."""
 
 
-def chosen(flow: AnyFlow, names: Sequence[str]) -> list[AnyStage]:
-    """Return the stages of these names, or all. Refuse those whose queue has other stages too."""
-    known = {stage.name: stage for stage in flow.stages}
+def inbox_name(flow: AnyFlow, stage: AnyStage) -> str:
+    """Return the queue that the stage's function reads, by its name in the code, its ARN or its URL."""
+    inbox = flow.inbox_of(stage)
+    return inbox.name if isinstance(inbox, Queue) else queue_of(flow, stage)
+
+
+def check_stages(flow: AnyFlow, names: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse names that are none of these, and a part of the stages that read one queue."""
     if unknown := [name for name in names if name not in known]:
         raise click.BadParameter(
             f"{flow.name} has no stage {unknown[0]!r}, but {', '.join(known)}", param_hint="--stage"
         )
-    stages = [stage for name, stage in known.items() if not names or name in names]
-    for stage, queue in _left_out(flow, stages):
-        raise click.UsageError(f"queue {queue!r} is also that of {stage.name}, and is paused as a whole; name it too")
-    return stages
-
-
-def _left_out(flow: AnyFlow, stages: Sequence[AnyStage]) -> Iterator[tuple[AnyStage, str]]:
-    """Yield each other stage that reads a queue of these stages, and the queue."""
-    queues = {queue_of(flow, stage) for stage in stages}
+    queues = {inbox_name(flow, stage) for stage in flow.stages if stage.name in names}
     for stage in flow.stages:
-        if stage not in stages and queue_of(flow, stage) in queues:
-            yield stage, queue_of(flow, stage)
+        if names and stage.name not in names and (queue := inbox_name(flow, stage)) in queues:
+            raise click.UsageError(
+                f"queue {queue!r} is also that of {stage.name}, and is paused as a whole; name it too"
+            )
 
 
 @contextmanager
@@ -53,4 +54,4 @@ def pauses_of(flow: AnyFlow, options: dict[str, Any]) -> Iterator[StagePauses]:
         raise CannotRun("this is flowguard dev, which has no event source mappings; stop it instead")
     with connection_errors():
         settings = settings_of(options)
-        yield StagePauses(flow, queue_of, clients_of(options), settings.run_table, settings.at_aws)
+        yield StagePauses(flow.name, clients_of(options), settings.run_table, settings.at_aws, lambda: uuid4().hex)

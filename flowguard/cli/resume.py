@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import click
 
+from flowguard.aws.pause_rows import Pause
 from flowguard.cli.connection import flow_class
-from flowguard.cli.paused_stages import chosen, of_stages, pauses_of
+from flowguard.cli.paused_stages import check_stages, of_stages, pauses_of
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
 from flowguard.operate.moments import iso
-from flowguard.operate.stage_pauses import LEAST_AT_ONCE, MOST_AT_ONCE, Resumed
+from flowguard.operate.stage_pauses import LEAST_AT_ONCE, MOST_AT_ONCE, StagePauses
 from flowguard.wire.notification import to_json
 
 NOT_DONE: Final = 1  # the exit code where a stage was not paused
@@ -30,43 +31,52 @@ NOT_DONE: Final = 1  # the exit code where a stage was not paused
 def resume(flow: str, *, names: tuple[str, ...], at_once: int | None, as_json: bool, **options: Any) -> None:
     """Resume a flow that is paused, or some of its stages.
 
-    The event source mappings are turned on again, each with the largest concurrency that it had. With --at-once it has
-    that one for now: what has piled up is drained slowly. Resume again without it when the queue is empty.
+    The event source mappings that 'flowguard pause' has turned off are turned on again. With --at-once each of them has
+    that largest concurrency for now, where it had none or a larger one: what has piled up is drained slowly. Resume
+    again without it when the queue is empty.
 
-    The exit code is 0 where all stages go on, 1 where one of them was not paused, and 2 where the command cannot be
-    run, or was stopped by AWS: it may be repeated.
+    --stage may also name a stage that the flow has no more, but a pause. The exit code is 0 where all stages go on, 1
+    where one of them was not paused or its mappings are gone, and 2 where the command cannot be run, or was stopped by
+    AWS: it may be repeated.
     """
     loaded = flow_class(flow)
-    stages = chosen(loaded, names)
     with pauses_of(loaded, options) as pauses:
-        done = []
-        for resumed in pauses.resume(stages, at_once):
-            done.append(resumed)
-            _say(loaded.name, resumed, at_once, as_json=as_json)
-    sys.exit(0 if all(resumed.pause is not None for resumed in done) else NOT_DONE)
+        there = {pause.stage: pause for pause in pauses.now() if pause.flow == loaded.name}
+        known = list(dict.fromkeys([*(stage.name for stage in loaded.stages), *there]))
+        check_stages(loaded, names, known)
+        done = [
+            _say(loaded.name, stage, there.get(stage), pauses, at_once, as_json=as_json)
+            for stage in known
+            if not names or stage in names
+        ]
+    sys.exit(0 if all(done) else NOT_DONE)
 
 
-def _say(flow: str, resumed: Resumed, at_once: int | None, *, as_json: bool) -> None:
-    pause, inbox = resumed.pause, resumed.inbox
+def _say(
+    flow: str, stage: str, pause: Pause | None, pauses: StagePauses, at_once: int | None, *, as_json: bool
+) -> bool:
+    """Resume a stage and print what was done. Answer whether it goes on."""
+    resumed = None if pause is None else pauses.resume(pause, at_once)
     if as_json:
         facts = {
             "flow": flow,
-            "stage": resumed.stage,
+            "stage": stage,
             "verdict": "NOT_PAUSED" if pause is None else "RESUMED",
             "paused_since": None if pause is None else iso(pause.since),
             "why": None if pause is None else pause.why,
             "at_once": at_once,
-            "queue": inbox.queue,
-            "messages": inbox.messages,
-            "functions": resumed.functions,
+            "functions": [] if resumed is None else resumed.functions,
+            "mappings_gone": 0 if resumed is None else resumed.gone,
         }
         say_json(to_json(facts))
-    elif pause is None:
-        complain(f"{flow} {resumed.stage}: it was not paused, and nothing was changed")
-    else:
+    elif resumed is not None:
         slowly = "" if at_once is None else f", {at_once} batches at once; resume again without --at-once"
-        say_line(f"RESUMED  {flow} {resumed.stage}: about {inbox.messages:,} messages wait in {inbox.queue}{slowly}")
-    if pause is not None and not resumed.functions:
-        complain(
-            f"{flow} {resumed.stage}: the mappings that were turned off are gone; 'flowguard doctor' names those there"
-        )
+        say_line(f"RESUMED  {flow} {stage}{slowly}")
+    if resumed is None:
+        complain(f"{flow} {stage}: it was not paused, and nothing was changed")
+        return False
+    if not resumed.pause.before:
+        complain(f"{flow} {stage}: its mappings were off before the pause, and stay off")
+    elif resumed.gone:
+        complain(f"{flow} {stage}: {resumed.gone} of its mappings are gone; 'flowguard doctor' names those there")
+    return bool(resumed.mappings) and not resumed.gone

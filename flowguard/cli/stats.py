@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from flowguard.aws.dead_letter_queue import Unusable, explained
 from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.aws.run_pages import Wanted
 from flowguard.aws.run_reader import SeenRun
@@ -15,7 +16,7 @@ from flowguard.cli.connection import CannotRun, clients_of, command_time, connec
 from flowguard.cli.console import cell, console, line
 from flowguard.cli.formats import check_one_format
 from flowguard.cli.listing import Column, show_table
-from flowguard.cli.printing import say_json
+from flowguard.cli.printing import complain, say_json
 from flowguard.cli.stats_metrics import Count, metric_lines
 from flowguard.cli.table_reading import TableReading, bounded_reading, check_names, reading_errors
 from flowguard.observers.metrics import is_namespace
@@ -40,8 +41,8 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
     """Count the runs of a table by flow, status and stage.
 
     "late" are waits whose deadline is over, "left" runs in the middle of a hop that no worker has. The table is read by
-    Scan, which pays for each item; --read bounds that. What was read is said on standard error. Stages of these flows
-    that are paused are named after that.
+    Scan, which pays for each item; --read bounds that. What was read is said on standard error. Stages that
+    are paused are named after that.
 
     --emf writes metrics of the whole table, and none where --read or --after leaves a part of it out.
 
@@ -64,10 +65,7 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
         _write_metrics(counts, reading, namespace, now)
     else:
         _say(counts) if as_json else _show(counts, longest, now)
-        with reading_errors(options):
-            rows = PauseRows(clients_of(options).dynamodb, settings_of(options).run_table)
-            flows = sorted({name for name, _, _ in counts} | ({flow} if flow else set()))
-            _tell_pauses([pause for name in flows for pause in rows.of_flow(name)], now, as_json=as_json)
+        _tell_pauses(_pauses(flow, options), now, as_json=as_json)
 
 
 def _check_metrics(namespace: str, options: Mapping[str, Any]) -> None:
@@ -110,6 +108,17 @@ def _say(counts: Mapping[tuple[str, str, str], Count]) -> None:
         if status == Status.WAITING.value:
             numbers["oldest_wait"] = iso(count.first_commit)
         say_json(to_json({"flow": flow, "status": status, "stage": stage, **numbers}))
+
+
+def _pauses(flow: str | None, options: Mapping[str, Any]) -> list[Pause]:
+    """Return the pauses of a flow, or of all. Who may not Query the table is told that they are unknown."""
+    try:
+        with explained("pauses"):
+            pauses = PauseRows(clients_of(options).dynamodb, settings_of(options).run_table).all()
+    except Unusable as error:
+        complain(f"which stages are paused is unknown: {error}")
+        return []
+    return [pause for pause in pauses if flow in (None, pause.flow)]
 
 
 def _tell_pauses(pauses: Sequence[Pause], now: int, *, as_json: bool) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from flowguard.aws import botocore_errors
 from flowguard.aws.dead_letter_queue import Unusable, explained
-from flowguard.aws.pause_rows import Pause, PauseRows
+from flowguard.aws.faults import error_code
+from flowguard.aws.pause_rows import UNBOUNDED, Pause, PauseRows
 from flowguard.aws.queue_mappings import QueueMapping, QueueMappings
 from flowguard.aws.sender import AWSSender
-from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import Names
-from flowguard.stage import AnyStage
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
@@ -22,10 +23,11 @@ MOST_AT_ONCE: Final = 1_000
 
 
 class Inbox(NamedTuple):
-    """The queue of a stage, with what waits in it now, and how long SQS keeps each message."""
+    """The queue of a stage, with its mappings, what waits in it now, and how long SQS keeps each message."""
 
     queue: str
     arn: str
+    mappings: list[QueueMapping]
     messages: int
     kept_for: timedelta
 
@@ -35,97 +37,151 @@ class Paused(NamedTuple):
 
     pause: Pause
     inbox: Inbox
-    functions: list[str]
     is_new: bool
+
+    @property
+    def functions(self) -> list[str]:
+        """Return the functions that get nothing from the queue any more."""
+        return sorted({mapping.function for mapping in self.inbox.mappings})
 
 
 class Resumed(NamedTuple):
-    """A stage that goes on. ``pause`` is what was said of its pause, None where it was not paused."""
+    """A stage that goes on. ``pause`` is what was said of its pause, ``mappings`` those that are on again.
 
-    stage: str
-    pause: Pause | None
-    inbox: Inbox
-    functions: list[str]
+    ``gone`` counts the mappings that were turned off and are not there any more.
+    """
+
+    pause: Pause
+    mappings: list[QueueMapping]
+    gone: int
+
+    @property
+    def functions(self) -> list[str]:
+        """Return the functions that get messages again."""
+        return sorted({mapping.function for mapping in self.mappings})
 
 
 class StagePauses:
     """Pauses stages of one flow, and resumes them. Each call may be repeated: what is done already stays.
 
-    ``queue_of`` tells the name in the code of the queue that a stage's function reads.
+    ``nonce`` makes what tells two writes of a row apart.
     """
 
-    def __init__(
-        self, flow: AnyFlow, queue_of: Callable[[AnyFlow, AnyStage], str], clients: Clients, table: str, names: Names
-    ) -> None:
+    def __init__(self, flow: str, clients: Clients, table: str, names: Names, nonce: Callable[[], str]) -> None:
         self._flow = flow
-        self._queue_of = queue_of
         self._clients = clients
         self._rows = PauseRows(clients.dynamodb, table)
         self._mappings = QueueMappings(clients.lambda_)
         self._sender = AWSSender(clients, names=names)
-
-    def pause(self, stages: Sequence[AnyStage], why: str, now: int) -> Iterator[Paused]:
-        """Pause stages, each by all mappings of its queue, and yield what was done.
-
-        The row is written before a mapping is turned off, and says why. Raises
-        :class:`flowguard.aws.dead_letter_queue.Unusable`.
-        """
-        for stage in stages:
-            inbox, there = self._look(stage)
-            if not there:
-                fix = "is its function deployed, in this account and region?"
-                raise Unusable(f"queue {inbox.queue!r}", "no event source mapping reads it, so nothing is paused", fix)
-            with explained(f"stage {stage.name}"):
-                before = {mapping.uuid: mapping.at_once for mapping in there if mapping.is_on}
-                wanted = Pause(self._flow.name, stage.name, now, why, before)
-                kept = self._rows.keep(wanted)
-                for mapping in there:
-                    if mapping.is_on:
-                        self._mappings.turn_off(mapping)
-                if kept.at_once is not None:  # it was being drained
-                    self._rows.change(kept._replace(at_once=None))
-            yield Paused(kept._replace(at_once=None), inbox, _functions(there), kept is wanted)
-
-    def resume(self, stages: Sequence[AnyStage], at_once: int | None) -> Iterator[Resumed]:
-        """Resume stages that are paused, and yield what was done.
-
-        ``at_once`` is the largest number of batches at work, 2 to 1,000; the pause is remembered until the stage is
-        resumed without it. That gives each mapping what it had before. Raises
-        :class:`flowguard.aws.dead_letter_queue.Unusable`.
-        """
-        pauses = {pause.stage: pause for pause in self.now()}
-        for stage in stages:
-            inbox, there = self._look(stage)
-            pause = pauses.get(stage.name)
-            known = [mapping for mapping in there if pause is not None and mapping.uuid in pause.before]
-            if pause is not None:
-                with explained(f"stage {stage.name}"):
-                    for mapping in known:
-                        self._mappings.turn_on(mapping, pause.before[mapping.uuid] if at_once is None else at_once)
-                    if at_once is None:
-                        self._rows.remove(pause)
-                    else:
-                        self._rows.change(pause._replace(at_once=at_once))
-            yield Resumed(stage.name, pause, inbox, _functions(known))
+        self._nonce = nonce
+        self._inboxes: dict[str, Inbox] = {}
 
     def now(self) -> list[Pause]:
-        """Return the paused stages of the flow. Raises :class:`flowguard.aws.dead_letter_queue.Unusable`."""
-        with explained(f"pauses of {self._flow.name}"):
-            return self._rows.of_flow(self._flow.name)
+        """Return the pauses of all flows. Raises :class:`flowguard.aws.dead_letter_queue.Unusable`."""
+        with explained(f"table {self._rows.table}"):
+            return self._rows.all()
 
-    def _look(self, stage: AnyStage) -> tuple[Inbox, list[QueueMapping]]:
-        queue = self._queue_of(self._flow, stage)
-        with explained(f"queue {queue!r}"):
-            queue_facts = self._clients.sqs.get_queue_attributes(
-                QueueUrl=self._sender.queue_url(queue),
-                AttributeNames=["QueueArn", "ApproximateNumberOfMessages", "MessageRetentionPeriod"],
-            )["Attributes"]
-            mappings = self._mappings.of(queue_facts["QueueArn"])
-        kept_for = timedelta(seconds=int(queue_facts["MessageRetentionPeriod"]))
-        return Inbox(
-            queue, queue_facts["QueueArn"], int(queue_facts["ApproximateNumberOfMessages"]), kept_for
-        ), mappings
+    def pause(self, stage: str, queue: str, why: str, now: int) -> Paused:
+        """Pause a stage by all mappings of its queue, given by its name in the code, its ARN or its URL.
+
+        The row is written before a mapping is turned off, and says why. An earlier pause keeps its time and reason, and
+        gets the mappings that are on. Raises :class:`flowguard.aws.dead_letter_queue.Unusable`.
+        """
+        inbox = self._inbox(queue)
+        if not inbox.mappings:
+            fix = "is its function deployed, in this account and region?"
+            raise Unusable(f"queue {inbox.queue!r}", "no event source mapping reads it, so nothing is paused", fix)
+        there = self._of(stage)
+        self._check_alone(inbox)
+        on = {mapping.uuid: mapping.at_once for mapping in inbox.mappings if mapping.is_on}
+        if there is None:
+            wanted = Pause(self._flow, stage, inbox.arn, now, why, on, None, self._nonce())
+        else:
+            wanted = there._replace(before={**on, **there.before}, at_once=None, nonce=self._nonce())
+        self._write(wanted, there)
+        with self._explained(stage), self._without_row(wanted, is_new=there is None):
+            for mapping in self._mappings.of(inbox.arn):
+                if mapping.is_on:
+                    is_drained = there is not None and there.at_once is not None
+                    self._mappings.turn_off(mapping.uuid, wanted.before.get(mapping.uuid) if is_drained else None)
+        if self._of(stage) is None:
+            self._write(wanted, None)
+        return Paused(wanted, inbox, there is None)
+
+    def resume(self, pause: Pause, at_once: int | None) -> Resumed:
+        """Resume a stage: turn on what its pause has turned off.
+
+        ``at_once`` is the largest concurrency of each mapping for now, and no more than it had; the pause is remembered
+        until the stage is resumed without it. Raises :class:`flowguard.aws.dead_letter_queue.Unusable`.
+        """
+        mappings: list[QueueMapping] = []
+        with self._explained(pause.stage):
+            for uuid, before in pause.before.items():
+                bound = before if pause.at_once is not None else None
+                if at_once is not None:
+                    bound = at_once if before == UNBOUNDED else min(at_once, before)
+                if (mapping := self._mappings.turn_on(uuid, bound)) is not None:
+                    mappings.append(mapping)
+        if at_once is not None:
+            self._write(pause._replace(at_once=at_once, nonce=self._nonce()), pause)
+        else:
+            with self._explained(pause.stage):
+                if not self._rows.remove(pause):
+                    raise _changed(pause.stage)
+        return Resumed(pause, mappings, len(pause.before) - len(mappings))
+
+    def _of(self, stage: str) -> Pause | None:
+        return next((pause for pause in self.now() if (pause.flow, pause.stage) == (self._flow, stage)), None)
+
+    def _check_alone(self, inbox: Inbox) -> None:
+        """Refuse a queue that is paused for another flow: each of the two would turn on what the other has paused."""
+        for other in self.now():
+            if other.flow != self._flow and other.queue == inbox.arn:
+                problem = f"it is paused already, for {other.stage} of {other.flow}: {other.why}"
+                raise Unusable(f"queue {inbox.queue!r}", problem, "resume that before, or leave it paused")
+
+    def _write(self, pause: Pause, before: Pause | None) -> None:
+        with self._explained(pause.stage):
+            if not self._rows.write(pause, before):
+                raise _changed(pause.stage)
+
+    @contextmanager
+    def _without_row(self, pause: Pause, *, is_new: bool) -> Iterator[None]:
+        """Remove the row of a pause that nothing came of."""
+        try:
+            yield
+        except botocore_errors.ClientError:
+            with suppress(Exception):  # who repeats the command finds it
+                if is_new and all(mapping.is_on for mapping in self._mappings.of(pause.queue)):
+                    self._rows.remove(pause)
+            raise
+
+    @contextmanager
+    def _explained(self, stage: str) -> Iterator[None]:
+        with explained(f"stage {stage}"):
+            try:
+                yield
+            except botocore_errors.ClientError as error:
+                if error_code(error) != "ResourceInUseException":
+                    raise
+                problem = "Lambda is still changing its event source mapping"
+                raise Unusable(f"stage {stage}", problem, "repeat the command in a minute") from error
+
+    def _inbox(self, queue: str) -> Inbox:
+        """Look at a queue once, before any stage of it is paused."""
+        if queue not in self._inboxes:
+            with explained(f"queue {queue!r}"):
+                facts = self._clients.sqs.get_queue_attributes(
+                    QueueUrl=self._sender.queue_url(queue),
+                    AttributeNames=["QueueArn", "ApproximateNumberOfMessages", "MessageRetentionPeriod"],
+                )["Attributes"]
+                mappings = self._mappings.of(facts["QueueArn"])
+            kept_for = timedelta(seconds=int(facts["MessageRetentionPeriod"]))
+            messages = int(facts["ApproximateNumberOfMessages"])
+            self._inboxes[queue] = Inbox(queue, facts["QueueArn"], mappings, messages, kept_for)
+        return self._inboxes[queue]
 
 
-def _functions(mappings: Sequence[QueueMapping]) -> list[str]:
-    return sorted({mapping.function for mapping in mappings})
+def _changed(stage: str) -> Unusable:
+    fix = "look with 'flowguard stats', and repeat the command"
+    return Unusable(f"stage {stage}", "somebody else paused or resumed it at the same time", fix)

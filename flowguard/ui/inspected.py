@@ -128,7 +128,8 @@ class Inspected:
     def pauses(self, flow: str) -> list[Pause]:
         """Return the paused stages of a flow. Raises :class:`Unusable`."""
         with explained(f"pauses of {flow}"):
-            return PauseRows(self.clients.dynamodb, self.settings.run_table).of_flow(flow)
+            pauses = PauseRows(self.clients.dynamodb, self.settings.run_table).all()
+        return [pause for pause in pauses if pause.flow == flow]
 
     def _rows(self, reader: RunReader, runs: list[SeenRun]) -> list[dict[str, Any]]:
         now = self.clock.now()

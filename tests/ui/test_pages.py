@@ -215,12 +215,13 @@ def test_a_graph_has_the_numbers_of_runs_at_its_stages_and_on_its_edges(at: Scen
 
 def test_a_flow_says_which_stages_are_paused_or_drained_and_why(at: Scene) -> None:
     pauses = PauseRows(same_clients().dynamodb, "flowguard")
-    pauses.keep(Pause("orders", "close-order", START - 3_600_000, "no <stock>", {}))
-    pauses.keep(Pause("others", "close-order", START, "of another flow", {}))
+    of_orders = Pause("orders", "close-order", "arn", START - 3_600_000, "no <stock>", {}, nonce="n1")
+    assert pauses.write(of_orders, None)
+    assert pauses.write(Pause("others", "close-order", "arn", START, "of another flow", {}, nonce="n1"), None)
     shown = text(opened(at), "/flows?flow=orders")
     assert "paused close-order since 2027-01-15T07:00:00.000Z (1 h ago): no <stock>" in shown
     assert "of another flow" not in shown
-    pauses.change(Pause("orders", "close-order", START - 3_600_000, "no stock", {}, 5))
+    assert pauses.write(of_orders._replace(why="no stock", at_once=5, nonce="n2"), of_orders)
     assert "drained close-order since 2027-01-15T07:00:00.000Z (1 h ago): no stock, 5 batches at once" in text(
         opened(at), "/flows?flow=orders"
     )

@@ -50,7 +50,7 @@ _REMEMBERED_BY_NONE: Final = frozenset(
     }
 )
 """Events after which the process of the function knows no more than before. After others it may: since when it cannot
-read a record, what it was denied, and of which flow it has told that ids are weak."""
+read a record, what it was denied, and which flow has weak ids."""
 
 _LISTS: Final = ("calls", "versions", "posted", "places", "limited", "notes", "requests", "shortened", "removed")
 """Lists of a history that an invocation makes longer."""
