@@ -27,6 +27,14 @@ from tests.proofs.prove import probes
 from tests.proofs.prove.fork import grant
 
 
+class WholeSandbox(Sandbox):
+    """Runs each schedule from its first message: the code may be another one than in the schedule before."""
+
+    @property
+    def shares(self) -> bool:
+        return False
+
+
 @dataclass(frozen=True)
 class Case:
     """Flows and the messages that start them.
@@ -58,9 +66,9 @@ class Case:
         return not (self.only or self.timed or self.share)
 
     @contextmanager
-    def sandbox(self) -> Iterator[Sandbox]:
+    def sandbox(self, kind: type[Sandbox] = WholeSandbox) -> Iterator[Sandbox]:
         about: dict[str, Any] = {"offload_above": self.offload_above, "needs": Needs(answers=self.answers)}
-        with Sandbox(self.flows, self.messages, self.tables, in_memory, 0, **about) as sandbox:
+        with kind(self.flows, self.messages, self.tables, in_memory, 0, **about) as sandbox:
             yield sandbox
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.run.driver import run
+from flowguard.testing.explorer.run.sandbox import Sandbox
 from tests.proofs.prove.cases import CASES
 from tests.testing.explorer.run.test_shared_prefix import alone, assert_alike, schedules_of
 
@@ -22,7 +23,7 @@ NEVER_ALIKE: Final = ("sooner", "sooner-rejected")
 @pytest.mark.parametrize("name", [case.name for case in CASES if case.name not in NEVER_ALIKE])
 def test_a_history_is_that_of_the_whole_run(name: str) -> None:
     [case] = [case for case in CASES if case.name == name]
-    with case.sandbox() as sandbox:
+    with case.sandbox(Sandbox) as sandbox:
         flows = [flow for flow in case.flows if hasattr(flow, "stages")]
         first = run(sandbox, Schedule())
         for schedule in schedules_of(first, flows, SHARE):
