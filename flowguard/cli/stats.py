@@ -111,7 +111,7 @@ def _say(counts: Mapping[tuple[str, str, str], Count]) -> None:
 
 
 def _pauses(flow: str | None, options: Mapping[str, Any]) -> list[Pause]:
-    """Return the pauses of a flow, or of all. Who may not Query the table is told that they are unknown."""
+    """Return the pauses of a flow, or of all. They are unknown to who may not Query the table, which is said."""
     try:
         with explained("pauses"):
             pauses = PauseRows(clients_of(options).dynamodb, settings_of(options).run_table).all()
