@@ -62,6 +62,7 @@ from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
 from flowguard.testing.explorer.run.time_to_live import TimeToLive as TimeToLive
 from flowguard.testing.explorer.search.known_runs import KnownRuns, fingerprint_of
 from flowguard.testing.explorer.search.next_schedules import SearchBudget
+from flowguard.testing.explorer.search.outcomes import read
 from flowguard.testing.explorer.search.runs import Lacking, Runs
 from flowguard.testing.explorer.search.search import Progress, Search, unheard
 
@@ -214,7 +215,7 @@ def _known(
         raise SettingsError("resume", "the lines that ran are in no file; leave out fail_under, or this")
     about = {**sandbox.about(), "judged": judged}
     of = fingerprint_of(with_imported(sandbox.modules), version("flowguard-aws"), about)
-    return KnownRuns(Path(resume), of)
+    return KnownRuns(Path(resume), of, read)
 
 
 def replay(  # noqa: PLR0913 - everything but the first three has a default
