@@ -169,7 +169,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     names the others.
 
     ``resume`` is a file to which each run is written that broke nothing, as JSON. A search that finds runs there takes
-    them: one that was cut off goes on, and ends as if it had not been.
+    them: one that was cut off goes on, and ends as if it had not been. Begin a new file when environment
+    variables, data files, installed libraries, or globals and closures of invariants change: they are not looked at.
+    The file has parts of payloads and tables in clear text.
 
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time

@@ -199,6 +199,14 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
         assert (known.find("d1"), known.find("d2")) == (None, NOTHING)
 
 
+def read_and_add(event: dict[str, Any], context: object) -> None:
+    for record in event["Records"]:
+        key = {"day": {"S": "monday"}}
+        total = handlers.dynamodb.get_item(TableName="totals", Key=key).get("Item", {"amount": {"N": "0"}})["amount"]
+        amount = str(int(total["N"]) + json.loads(record["body"])["amount"])
+        handlers.dynamodb.put_item(TableName="totals", Item={**key, "amount": {"N": amount}})
+
+
 TWO: Final[Any] = [*MESSAGES, sqs_event("orders", {"order_id": "o2", "amount": 5})]
 
 
@@ -206,7 +214,7 @@ def test_what_was_compared_with_a_part_of_the_right_ends_is_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of_two(file: Path | None) -> Report:
-        plain = PlainFunction("orders", handlers.add)
+        plain = PlainFunction("orders", read_and_add)
         tables = {"orders": "order_id", "totals": "day"}
         return explore(plain, TWO, tables=tables, bound=0, walks=0, seconds=9999, resume=file)
 
