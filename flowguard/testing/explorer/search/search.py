@@ -527,7 +527,7 @@ class Search:
 
         An end that is compared with a part of the right ones, or with none, may be wrong.
         """
-        if history.hung or history.lacks or history.drivers or not history.at_rest:
+        if history.lacks or not self._judged.digest:
             return False
         return self._invariants_only or self.right.are_known
 

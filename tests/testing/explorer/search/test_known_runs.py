@@ -18,8 +18,9 @@ import pytest
 from flowguard.errors import SettingsError
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import PlainFunction, Report, explore, invariant
-from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.history import History, Lack
 from flowguard.testing.explorer.record.schedule import Schedule
+from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.search import runs, search
 from flowguard.testing.explorer.search.known_runs import KnownRun, KnownRuns, fingerprint_of
@@ -222,6 +223,30 @@ def test_what_was_compared_with_a_part_of_the_right_ends_is_run_again(
         short.setattr(search, "FOR_ORDERS", 0)
         assert of_two(tmp_path / "runs").unjudged
     assert of_two(tmp_path / "runs").violations == of_two(None).violations != ()
+
+
+LACK: Final = Lack(Site("orders.py", 1, "add"), 1, "a table", "give it")
+
+
+@pytest.mark.parametrize("about", [{}, {"at_rest": False}, {"lacks": [LACK]}], ids=["all", "at rest", "lacks"])
+def test_what_was_not_compared_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, about: dict[str, Any]
+) -> None:
+    def changed(sandbox: Any, schedule: Schedule) -> History:
+        return replace(run(sandbox, schedule), **about if schedule.id == "d1" else {})
+
+    monkeypatch.setattr(runs, "run", changed)
+    monkeypatch.setattr(search, "broken", lambda *about: ())
+    explored(tmp_path / "runs")
+    noted = [json.loads(line).get("id") for line in (tmp_path / "runs").read_text().splitlines()]
+    assert ("d1" in noted) == (about == {})
+
+
+def test_runs_of_which_no_end_is_compared_are_taken(tmp_path: Path, made: list[str]) -> None:
+    whole = explored(tmp_path / "runs", invariants_only=True)
+    made.clear()
+    assert explored(tmp_path / "runs", invariants_only=True) == whole
+    assert set(made) == {"none"}
 
 
 class Shop:
