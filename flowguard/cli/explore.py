@@ -232,6 +232,8 @@ def explore(  # noqa: PLR0913 - the options of a command
     try:
         if in_pdb:
             _check_pdb(schedule, as_json=as_json)
+        if schedule is not None and resume is not None:
+            raise SettingsError("--resume", "it is for a search, and --schedule runs one schedule; leave out either")
         files, left_out = to_be_explored(files)
         for file in left_out:
             complain(f"not explored, as the {EXPECTED} beside it says: {file}")

@@ -126,6 +126,12 @@ STUB: Final = 'ssm.GetParameter={"Parameter": {"Value": "orders"}}'
 ITEM: Final = 'prices={"sku": "tea", "price": 4}'
 
 
+def test_one_schedule_is_of_no_search_that_goes_on(order: str, tmp_path: Path) -> None:
+    done = run(order, "--schedule", "none", "--resume", str(tmp_path / "runs"))
+    assert (done.exit_code, (tmp_path / "runs").exists()) == (2, False)
+    assert "--resume: it is for a search, and --schedule runs one schedule; leave out either" in done.output
+
+
 @pytest.mark.parametrize(
     "engine", ["memory", pytest.param("moto", marks=pytest.mark.long("once more on moto, which is slow"))]
 )

@@ -62,6 +62,7 @@ from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
 from flowguard.testing.explorer.run.time_to_live import TimeToLive as TimeToLive
 from flowguard.testing.explorer.search.known_runs import KnownRuns, fingerprint_of
 from flowguard.testing.explorer.search.next_schedules import SearchBudget
+from flowguard.testing.explorer.search.outcomes import read
 from flowguard.testing.explorer.search.runs import Lacking, Runs
 from flowguard.testing.explorer.search.search import Progress, Search, unheard
 
@@ -168,7 +169,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     names the others.
 
     ``resume`` is a file to which each run is written that broke nothing, as JSON. A search that finds runs there takes
-    them: one that was cut off goes on, and ends as if it had not been.
+    them: one that was cut off goes on, and ends as if it had not been. Begin a new file when environment
+    variables, data files, installed libraries, or globals and closures of invariants change: they are not looked at.
+    The file has parts of payloads and tables in clear text.
 
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time
@@ -214,7 +217,7 @@ def _known(
         raise SettingsError("resume", "the lines that ran are in no file; leave out fail_under, or this")
     about = {**sandbox.about(), "judged": judged}
     of = fingerprint_of(with_imported(sandbox.modules), version("flowguard-aws"), about)
-    return KnownRuns(Path(resume), of)
+    return KnownRuns(Path(resume), of, read)
 
 
 def replay(  # noqa: PLR0913 - everything but the first three has a default

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from flowguard.flow import AnyFlow
 from flowguard.testing.explorer.record.history import History
@@ -61,28 +60,27 @@ class FoundRun:
 
 def written(met: Met, outcome: Outcome, judgement: Judgement) -> KnownRun:
     """Return a run as plain data."""
-    asked: list[Any] | None = None
+    asked = None
     if judgement.asked is not None:
         missing, overtaken = judgement.asked
-        asked = [[sorted(map(str, answers)) for answers in missing], sorted(overtaken)]
+        asked = [sorted(map(str, answers)) for answers in missing], sorted(overtaken)
     return KnownRun(
-        calls=[[name, "".join(sorted(kinds))] for name, kinds in met.calls],
-        reads=[list(place) for place in sorted(met.touched.reads)],
-        writes=[list(place) for place in sorted(met.touched.writes)],
+        calls=[(name, "".join(sorted(kinds))) for name, kinds in met.calls],
+        reads=sorted(met.touched.reads),
+        writes=sorted(met.touched.writes),
         uncounted=sorted(met.uncounted),
         kept=met.has_kept,
         end=judgement.digest,
         counts=judgement.counts,
         asked=asked,
-        unjudged=judgement.is_unjudged,
         follow_ups=[*map(str, outcome.follow_ups)],
         seconds=None if outcome.seconds is None else [str(second.choice) for second in outcome.seconds],
-        alike=[[alike.more, [*map(list, alike.numbers.items())]] for alike in outcome.alike],
+        alike=[(alike.more, [*alike.numbers.items()]) for alike in outcome.alike],
     )
 
 
 def read(run: KnownRun) -> FoundRun:
-    """Return a run from plain data."""
+    """Return a run from plain data. Raises an error where it is of none."""
     names = [name for name, _ in run.calls]
     seconds = None
     if run.seconds is not None:
@@ -90,14 +88,14 @@ def read(run: KnownRun) -> FoundRun:
     asked = None
     if run.asked is not None:
         missing, overtaken = run.asked
-        asked = tuple(frozenset(_choices(answers)) for answers in missing), frozenset(map(str, overtaken))
+        asked = tuple(frozenset(_choices(answers)) for answers in missing), frozenset(overtaken)
     calls = [(name, frozenset(map(FaultKind, kinds))) for name, kinds in run.calls]
     met = Met(calls, frozenset(run.uncounted), run.kept)
     for places, is_read in ((run.reads, True), (run.writes, False)):
-        met.touched.add(map(tuple, places), is_read=is_read)
+        met.touched.add(places, is_read=is_read)
     alike = tuple(Alike(more, dict(numbers)) for more, numbers in run.alike)
     outcome = Outcome(False, _choices(run.follow_ups), seconds, alike)
-    return FoundRun(met, outcome, Judgement(run.end, run.counts, asked, run.unjudged))
+    return FoundRun(met, outcome, Judgement(run.end, run.counts, asked))
 
 
 def _choices(texts: Sequence[str]) -> tuple[Choice, ...]:

@@ -517,10 +517,19 @@ class Search:
             return self._taken(read(run))
         history, violations = self.check(schedule)
         outcome = Outcome.of(schedule, history, self._sandbox.flows, commutes=self.right.commutes(history))
-        if known is not None and schedule.choices and not violations and not (history.hung or history.lacks):
+        if known is not None and schedule.choices and not violations and self._is_judged(history):
             known.note(self.runs.name_of(schedule), written(Met.of(history), outcome, self._judged))
         self._collect(schedule, violations)
         return outcome
+
+    def _is_judged(self, history: History) -> bool:
+        """Answer whether all was looked at that may be wrong after a run, so that none found is none there.
+
+        An end that is compared with a part of the right ones, or with none, may be wrong.
+        """
+        if history.lacks or not self._judged.digest:
+            return False
+        return self._invariants_only or self.right.are_known
 
     def _taken(self, run: FoundRun) -> Outcome:
         """Count a run that an earlier search has made. The orders that explain its end are run."""
@@ -530,7 +539,6 @@ class Search:
             self.right.look_for(judged.digest, *judged.asked)
         if judged.counts:
             self._distinct.add(judged.digest)
-        self._unjudged += judged.is_unjudged
         return run.outcome
 
     def _collect(self, schedule: Schedule, violations: Mapping[Group, Violation]) -> None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from flowguard.errors import SettingsError
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import PlainFunction, Report, explore, invariant
-from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.history import History, Lack
 from flowguard.testing.explorer.record.schedule import Schedule
+from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.run.driver import run
-from flowguard.testing.explorer.search import runs
-from flowguard.testing.explorer.search.known_runs import fingerprint_of
+from flowguard.testing.explorer.search import runs, search
+from flowguard.testing.explorer.search.known_runs import KnownRun, KnownRuns, fingerprint_of
+from flowguard.testing.explorer.search.outcomes import read
 from tests.testing.explorer import handlers, seeded
 
 MESSAGES: Any = [sqs_event("orders", {"order_id": "o1", "amount": 5})]
+NOTHING: Final = KnownRun([], [], [], [], False, "", False, None, [], None, [])
 FLOW, ORDERS = seeded.flow_of(seeded.PlainAdd), [seeded.Order(order_id="o1")]
 
 
@@ -138,19 +146,235 @@ def test_a_file_that_is_none_of_runs_is_left_as_it_is(tmp_path: Path, content: s
     assert file.read_text() == content
 
 
-@pytest.mark.parametrize("line", ["{}", "no JSON", '{"id":"d1"}', '{"id":"d1","calls":1}'])
-def test_a_line_that_is_no_run_is_named(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "runs"
-    explored(file, progress=cut_after(8))
+RUN: Final = {
+    "calls": [["a", ""]], "reads": [["dynamodb"]], "writes": [], "uncounted": [], "kept": False, "end": "e",
+    "counts": True, "asked": [[["m1"]], ["x"]], "follow_ups": ["d1"], "seconds": ["d1"], "alike": [[1, [[1, 2]]]],
+}  # fmt: skip
+WRONG: Final[tuple[tuple[str, Any], ...]] = (
+    ("calls", 5), ("calls", [[1, 2]]), ("calls", [["a"]]), ("calls", [["a", "?"]]), ("reads", [5]), ("reads", [[5]]),
+    ("writes", None), ("uncounted", [1]), ("kept", 1), ("end", []), ("counts", "yes"), ("asked", [1]),
+    ("asked", [[["?"]], []]), ("asked", [[["m1"]], [1]]), ("follow_ups", 5), ("follow_ups", ["nothing"]),
+    ("seconds", ["d9999"]), ("seconds", 5), ("alike", [[1, [[1, [2]]]]]), ("alike", [[0, []]]), ("more", 1),
+)  # fmt: skip
+
+
+def with_line(file: Path, line: str) -> None:
     head, rest = file.read_text().split("\n", 1)
     file.write_text(f"{head}\n{line}\n{rest}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}",
+        "no JSON",
+        "[" * 100_000,
+        '{"id":"d1"}',
+        json.dumps({"id": 1, "run": RUN}),
+        json.dumps({"id": "d1", "run": RUN, "more": 1}),
+        '{"module":"shop","file":5,"sha256":""}',
+        *(json.dumps({"id": "d1", "run": {**RUN, name: value}}) for name, value in WRONG),
+    ],
+)
+def test_a_line_that_is_no_run_is_named(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "runs"
+    explored(file, progress=cut_after(2))
+    with_line(file, line)
     with pytest.raises(SettingsError, match="has no run in line 2, and was left as it is"):
         explored(file)
 
 
+def test_a_line_that_is_a_run_is_taken(tmp_path: Path, made: list[str]) -> None:
+    explored(tmp_path / "runs", progress=cut_after(2))
+    with_line(tmp_path / "runs", json.dumps({"id": "d1", "run": {**RUN, "asked": None, "follow_ups": []}}))
+    made.clear()
+    explored(tmp_path / "runs")
+    assert "d1" not in made
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    with KnownRuns(tmp_path / "runs", "", read) as known:
+        known.note("d1", replace(NOTHING, end="\ud800"))
+        known.note("d2", NOTHING)
+    with KnownRuns(tmp_path / "runs", "", read) as known:
+        assert (known.find("d1"), known.find("d2")) == (None, NOTHING)
+
+
+def read_and_add(event: dict[str, Any], context: object) -> None:
+    for record in event["Records"]:
+        key = {"day": {"S": "monday"}}
+        total = handlers.dynamodb.get_item(TableName="totals", Key=key).get("Item", {"amount": {"N": "0"}})["amount"]
+        amount = str(int(total["N"]) + json.loads(record["body"])["amount"])
+        handlers.dynamodb.put_item(TableName="totals", Item={**key, "amount": {"N": amount}})
+
+
+TWO: Final[Any] = [*MESSAGES, sqs_event("orders", {"order_id": "o2", "amount": 5})]
+
+
+def test_what_was_compared_with_a_part_of_the_right_ends_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_two(file: Path | None) -> Report:
+        plain = PlainFunction("orders", read_and_add)
+        tables = {"orders": "order_id", "totals": "day"}
+        return explore(plain, TWO, tables=tables, bound=0, walks=0, seconds=9999, resume=file)
+
+    with monkeypatch.context() as short:
+        short.setattr(search, "FOR_ORDERS", 0)
+        assert of_two(tmp_path / "runs").unjudged
+    assert of_two(tmp_path / "runs").violations == of_two(None).violations != ()
+
+
+LACK: Final = Lack(Site("orders.py", 1, "add"), 1, "a table", "give it")
+
+
+@pytest.mark.parametrize("about", [{}, {"at_rest": False}, {"lacks": [LACK]}], ids=["all", "at rest", "lacks"])
+def test_what_was_not_compared_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, about: dict[str, Any]
+) -> None:
+    def changed(sandbox: Any, schedule: Schedule) -> History:
+        return replace(run(sandbox, schedule), **about if schedule.id == "d1" else {})
+
+    monkeypatch.setattr(runs, "run", changed)
+    monkeypatch.setattr(search, "broken", lambda *about: ())
+    explored(tmp_path / "runs")
+    noted = [json.loads(line).get("id") for line in (tmp_path / "runs").read_text().splitlines()]
+    assert ("d1" in noted) == (about == {})
+
+
+def test_runs_of_which_no_end_is_compared_are_taken(tmp_path: Path, made: list[str]) -> None:
+    whole = explored(tmp_path / "runs", invariants_only=True)
+    made.clear()
+    assert explored(tmp_path / "runs", invariants_only=True) == whole
+    assert set(made) == {"none"}
+
+
+class Shop:
+    """A package ``shop`` whose handler loads a module and a package by its name, each first when it runs."""
+
+    FILES: Final[Mapping[str, str]] = {
+        "shop_front.py": """
+            import importlib
+            from tests.testing.explorer import handlers
+            def handler(event, context):
+                import shop.late
+                importlib.import_module("shop.named.part")
+                handlers.put(event, context)
+            """,
+        "shop/__init__.py": "",
+        "shop/late.py": "",
+        "shop/named/__init__.py": "",
+        "shop/named/part.py": "",
+        "shop_rules.py": """
+            from flowguard.testing.explorer import invariant
+            LEAST = 0
+            @invariant
+            def is_right(view):
+                assert LEAST == 0
+            """,
+    }
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def write(self) -> None:
+        for name, source in self.FILES.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(dedent(source))
+
+    def explored(self, file: Path, **about: Any) -> Report:
+        """Explore in what looks like a new process."""
+        for name in [name for name in sys.modules if name.partition(".")[0] in {"shop", "shop_front", "shop_rules"}]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        front, rules = map(importlib.import_module, ("shop_front", "shop_rules"))
+        return explored(file, front.handler, invariants=[rules.is_right], **about)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with monkeypatch.context() as patched:
+        patched.syspath_prepend(tmp_path / "src")
+        there = Shop(tmp_path / "src")
+        there.write()
+        yield there
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"shop", "shop_front", "shop_rules"}]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", Shop.FILES)
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_all_code_that_was_loaded_has_to_be_as_it_was(tmp_path: Path, shop: Shop, name: str, *, is_gone: bool) -> None:
+    file = tmp_path / "runs"
+    shop.explored(file, progress=cut_after(8))
+    before = file.read_bytes()
+    assert shop.explored(file, progress=cut_after(2)).schedules == 2
+    assert file.read_bytes() == before
+    handler = importlib.import_module("shop_front").handler
+    rule = importlib.import_module("shop_rules").is_right
+    (shop.root / name).unlink() if is_gone else (shop.root / name).write_text("LEAST = 1")
+    with pytest.raises(SettingsError, match="is of other code, messages or options, and was left as it is"):
+        explored(file, handler, invariants=[rule])
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_module_has_to_come_from_the_same_file(
+    tmp_path: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch, *, is_loaded: bool
+) -> None:
+    file = tmp_path / "runs"
+    shop.explored(file, progress=cut_after(8))
+    before = file.read_bytes()
+    other = Shop(tmp_path / "other")
+    other.write()
+    (other.root / "shop_front.py").unlink()
+    (other.root / "shop_rules.py").unlink()
+    monkeypatch.syspath_prepend(other.root)
+    if is_loaded:
+        forgotten = [name for name in sys.modules if name.partition(".")[0] == "shop"]
+        for name in forgotten:
+            del sys.modules[name]
+        importlib.import_module("shop")
+        front, rules = map(importlib.import_module, ("shop_front", "shop_rules"))
+        with pytest.raises(SettingsError, match="is of other code"):
+            explored(file, front.handler, invariants=[rules.is_right])
+    else:
+        with pytest.raises(SettingsError, match="is of other code"):
+            shop.explored(file)
+    assert file.read_bytes() == before
+
+
+def test_code_in_an_archive_is_that_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("zipped")
+    module.__file__ = str(tmp_path / "shop.zip" / "zipped.py")
+    (tmp_path / "shop.zip").write_bytes(b"1")
+    monkeypatch.setitem(sys.modules, "zipped", module)
+    for _ in range(2):
+        with KnownRuns(tmp_path / "runs", "", read):
+            assert str(tmp_path / "shop.zip") in (tmp_path / "runs").read_text()
+    (tmp_path / "shop.zip").write_bytes(b"2")
+    with pytest.raises(SettingsError, match="is of other code"), KnownRuns(tmp_path / "runs", "", read):
+        pass
+
+
+def test_code_of_which_no_file_was_there_is_never_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("vanished")
+    module.__file__ = str(tmp_path / "vanished.py")
+    monkeypatch.setitem(sys.modules, "vanished", module)
+    with KnownRuns(tmp_path / "runs", "", read):
+        pass
+    with pytest.raises(SettingsError, match="is of other code"), KnownRuns(tmp_path / "runs", "", read):
+        pass
+
+
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"resume: .*: Is a directory"):
-        explored(tmp_path)
+    os.mkfifo(tmp_path / "fifo")
+    for none in (tmp_path, tmp_path / "fifo", Path("/dev/null")):
+        with pytest.raises(SettingsError, match=f"resume: {none} is no regular file"):
+            explored(none)
+    with pytest.raises(SettingsError, match=r"resume: .*: No such file or directory"):
+        explored(tmp_path / "none" / "runs")
     with pytest.raises(SettingsError, match="resume: 5; name a file"):
         explored(5)  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="the lines that ran are in no file"):
