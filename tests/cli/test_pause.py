@@ -75,6 +75,14 @@ class Checks2(Flow, name="other-checks", object_id="order_id"):
     stages = (Carts,)
 
 
+class Named(Check, name="check-cart", inbox="carts"):
+    pass
+
+
+class SameName(Flow, name="same-name", object_id="order_id"):
+    stages = (Named,)
+
+
 class Twice(Flow, name="twice", object_id="order_id"):
     stages = (First, CheckAgain)
 
@@ -201,6 +209,7 @@ def noted() -> Iterator[list[str]]:
 
     def note(call: ApiCall, proceed: Proceed) -> Response:
         calls.append(call.operation)
+        calls.extend(name for name in call.params if name == "ScalingConfig")
         return proceed()
 
     with intercept(note):
@@ -211,7 +220,7 @@ def test_a_pause_is_one_write_of_its_row(stack: Stack, clock: ManualClock) -> No
     with noted() as calls:
         pause(clock, "--stage", "check-cart")
         pause(clock, "--stage", "check-cart")
-    assert (calls.count("PutItem"), calls.count("UpdateEventSourceMapping")) == (2, 1)
+    assert (calls.count("PutItem"), calls.count(UPDATE), calls.count("ScalingConfig")) == (2, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +238,9 @@ def test_nothing_is_paused_that_has_no_row(stack: Stack, clock: ManualClock, err
         return proceed()
 
     with intercept(fail):
-        assert "Error: stage check-cart: " in pause(clock, "--stage", "check-cart", code=2).stderr
+        said = pause(clock, "--stage", "check-cart", code=2).stderr
+    assert said.startswith("Error: stage check-cart: ")
+    assert "somebody else" not in said
     assert "carts-to-check" in on(stack)
 
 
@@ -485,6 +496,86 @@ def test_a_pause_before_a_resume_removes_its_row_is_said_and_stays(stack: Stack,
     assert len(rows(stack)) == 1
     run(clock, "resume", CART, "--stage", "check-cart")
     assert "carts-to-check" in on(stack)
+
+
+def test_of_two_who_pause_at_once_one_is_refused(stack: Stack, clock: ManualClock) -> None:
+    with between("PutItem", lambda: pause(clock, "--stage", "check-cart", why="the first")):
+        said = pause(clock, "--stage", "check-cart", code=2).stderr
+    assert "somebody else paused or resumed it at the same time" in said
+    assert [row["why"]["S"] for row in rows(stack)] == ["the first"]
+
+
+def test_stages_of_one_name_in_two_flows_are_two(stack: Stack, clock: ManualClock) -> None:
+    run(clock, "pause", f"{__name__}:SameName", "--why", "another")
+    assert pause(clock, "--stage", "check-cart").stdout.splitlines()[0] == "PAUSED  validate-cart check-cart"
+    assert len(rows(stack)) == 2
+
+
+# -- what Lambda refuses
+
+
+def test_a_pause_that_was_there_keeps_its_row_where_lambda_refuses_the_next_one(
+    stack: Stack, clock: ManualClock
+) -> None:
+    pause(clock, "--stage", "check-cart")
+    stack.client("lambda").update_event_source_mapping(UUID=stack.sources["carts-to-check"], Enabled=True)
+    with intercept(refuse(UPDATE, "ResourceInUseException")):
+        pause(clock, "--stage", "check-cart", code=2)
+    assert [row["why"]["S"] for row in rows(stack)] == [WHY]
+
+
+def test_a_second_pause_leaves_what_a_deployment_has_set(stack: Stack, clock: ManualClock) -> None:
+    pause(clock, "--stage", "check-cart")
+    bound(stack, "carts-to-check", 30)
+    stack.client("lambda").update_event_source_mapping(UUID=stack.sources["carts-to-check"], Enabled=True)
+    pause(clock, "--stage", "check-cart")
+    assert mappings(stack)["carts-to-check"] == ("Disabled", 30)
+
+
+def test_where_one_of_two_mappings_is_off_the_row_stays(stack: Stack, clock: ManualClock) -> None:
+    client = stack.client("lambda")
+    [mapping] = [one for one in client.list_event_source_mappings()["EventSourceMappings"] if is_of_checks(one)]
+    client.create_event_source_mapping(EventSourceArn=mapping["EventSourceArn"], FunctionName=mapping["FunctionArn"])
+    calls: list[str] = []
+
+    def second(call: ApiCall, proceed: Proceed) -> Response:
+        calls.extend([UPDATE] if call.operation == UPDATE else [])
+        if call.operation == UPDATE and len(calls) == 2:
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, UPDATE)
+        return proceed()
+
+    with intercept(second):
+        said = pause(clock, "--stage", "check-cart", code=2).stderr
+    assert "still changing" not in said
+    assert [len(row["before"]["M"]) for row in rows(stack)] == [2]
+
+
+def is_of_checks(mapping: Any) -> bool:
+    return str(mapping["EventSourceArn"]).endswith(":carts-to-check")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, UPDATE),
+        EndpointConnectionError(endpoint_url="https://lambda"),
+    ],
+    ids=["refused", "away"],
+)
+def test_a_resume_that_lambda_does_not_carry_out_leaves_the_row(
+    stack: Stack, clock: ManualClock, error: Exception
+) -> None:
+    pause(clock, "--stage", "check-cart")
+
+    def fail(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == UPDATE:
+            raise error
+        return proceed()
+
+    with intercept(fail):
+        said = run(clock, "resume", CART, "--stage", "check-cart", code=2).stderr
+    assert said.startswith("Error: stage check-cart: ")
+    assert len(rows(stack)) == 1
 
 
 # -- stats
