@@ -243,10 +243,42 @@ def test_what_was_not_compared_is_run_again(
 
 
 def test_runs_of_which_no_end_is_compared_are_taken(tmp_path: Path, made: list[str]) -> None:
-    whole = explored(tmp_path / "runs", invariants_only=True)
-    made.clear()
-    assert explored(tmp_path / "runs", invariants_only=True) == whole
-    assert set(made) == {"none"}
+    def of_two() -> int:
+        plain = PlainFunction("orders", read_and_add)
+        tables = {"orders": "order_id", "totals": "day"}
+        made.clear()
+        explore(plain, TWO, tables=tables, bound=0, walks=0, resume=tmp_path / "runs", invariants_only=True)
+        return len(made)
+
+    assert of_two() > 10
+    assert of_two() < 5
+
+
+def loaded_from(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("late")
+    module.__file__ = str(file)
+    file.write_text("")
+    monkeypatch.setitem(sys.modules, "late", module)
+
+
+def test_what_a_run_loads_is_named_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with KnownRuns(tmp_path / "runs", "", read) as known:
+        loaded_from(tmp_path / "late.py", monkeypatch)
+        known.note("d1", NOTHING)
+    *_, before, last = map(json.loads, (tmp_path / "runs").read_text().splitlines())
+    assert (before["module"], before["file"], last["id"]) == ("late", str(tmp_path / "late.py"), "d1")
+
+
+def test_no_run_is_taken_once_other_code_has_been_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with KnownRuns(tmp_path / "runs", "", read) as known:
+        loaded_from(tmp_path / "late.py", monkeypatch)
+        known.note("d1", NOTHING)
+    monkeypatch.delitem(sys.modules, "late")
+    with KnownRuns(tmp_path / "runs", "", read) as known:
+        assert known.find("d1") == NOTHING
+        loaded_from(tmp_path / "other.py", monkeypatch)
+        with pytest.raises(SettingsError, match="is of other code"):
+            known.find("d1")
 
 
 class Shop:
