@@ -194,8 +194,8 @@ RESET: Final = (
 # an order to reset is carried out once, whatever was reset since
 IS_NEW: Final = "attribute_not_exists(pk)"
 
-PLACES_UNCHANGED: Final = "nonce = :nonce"
-"""Nobody has written the item of a limit's key since it was read."""
+SAME_NONCE: Final = "nonce = :nonce"
+"""Nobody has written the item since it was read: each write of it has a nonce of its own."""
 
 PLACE_IS_FREE: Final = (
     "attribute_exists(held) AND size(held) < :at_once AND size(line) = :nobody AND attribute_not_exists(held.#hop) "

@@ -74,7 +74,7 @@ class PauseRows(NamedTuple):
             condition: Any = {"ConditionExpression": expressions.IS_NEW}
         else:
             values = {":nonce": {"S": before.nonce}}
-            condition = {"ConditionExpression": expressions.PLACES_UNCHANGED, "ExpressionAttributeValues": values}
+            condition = {"ConditionExpression": expressions.SAME_NONCE, "ExpressionAttributeValues": values}
         try:
             operation(TableName=self.table, **call, **condition)
         except botocore_errors.ClientError as error:

@@ -132,7 +132,7 @@ class DynamoDBPlaces(NamedTuple):
         """Write the item if it is still as it was seen. Return what it is where it is not."""
         call: Any = {"TableName": self.table, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
         if before.nonce:
-            call["ConditionExpression"] = expressions.PLACES_UNCHANGED
+            call["ConditionExpression"] = expressions.SAME_NONCE
             call["ExpressionAttributeValues"] = {":nonce": {"S": before.nonce}}
         else:
             call["ConditionExpression"] = expressions.IS_NEW

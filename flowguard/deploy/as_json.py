@@ -17,7 +17,7 @@ PARTITION: Final = "${AWS::Partition}"
 REGION: Final = "${AWS::Region}"
 ACCOUNT: Final = "${AWS::AccountId}"
 ROLE_OF_SCHEDULER: Final = "${SchedulerRole}"
-"""Placeholders in statements and variables, as ``Fn::Sub`` of CloudFormation fills them in."""
+"""Placeholders in the printed statements and environment variables. CloudFormation's ``Fn::Sub`` replaces them."""
 
 
 def described(needed: Deployment, options: DeployOptions) -> str:

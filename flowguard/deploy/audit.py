@@ -187,7 +187,7 @@ def _rest(*, closed: bool) -> str:
 
 
 def _key(key: str, needed: Deployment, options: DeployOptions) -> Facts:
-    """Return who uses a key, by what its policy needs. Which one another stack exports, the deployment tells."""
+    """Return what the policy of a key has to allow, and to whom. Of a key that another stack exports it is unknown."""
     statements = [] if key in options.imports else key_policy(needed, key, options)["Statement"]
     return {
         "key": key,

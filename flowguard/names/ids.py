@@ -74,9 +74,9 @@ class SeededIds:
         return f"{self._random.getrandbits(128):032x}"
 
     def state(self) -> object:
-        """Return the place in the sequence, for :meth:`put_back`."""
+        """Return the state of the generator. :meth:`put_back` continues from it."""
         return self._random.getstate()
 
     def put_back(self, state: Any) -> None:
-        """Go to a place in the sequence."""
+        """Continue from a state that :meth:`state` has returned."""
         self._random.setstate(state)

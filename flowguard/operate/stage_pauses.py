@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -23,7 +23,10 @@ MOST_AT_ONCE: Final = 1_000
 
 
 class Inbox(NamedTuple):
-    """The queue of a stage, with its mappings, what waits in it now, and how long SQS keeps each message."""
+    """The queue of a stage: its name in the code, its ARN, and the event source mappings that read it.
+
+    ``messages`` is about how many messages wait, ``kept_for`` is the queue's retention.
+    """
 
     queue: str
     arn: str
@@ -91,8 +94,9 @@ class StagePauses:
         if not inbox.mappings:
             fix = "is its function deployed, in this account and region?"
             raise Unusable(f"queue {inbox.queue!r}", "no event source mapping reads it, so nothing is paused", fix)
-        there = self._of(stage)
-        self._check_alone(inbox)
+        pauses = self.now()
+        there = self._of(stage, pauses)
+        self._check_alone(inbox, pauses)
         on = {mapping.uuid: mapping.at_once for mapping in inbox.mappings if mapping.is_on}
         if there is None:
             wanted = Pause(self._flow, stage, inbox.arn, now, why, on, None, self._nonce())
@@ -104,7 +108,7 @@ class StagePauses:
                 if mapping.is_on:
                     is_drained = there is not None and there.at_once is not None
                     self._mappings.turn_off(mapping.uuid, wanted.before.get(mapping.uuid) if is_drained else None)
-        if self._of(stage) is None:
+        if self._of(stage, self.now()) is None:  # somebody has resumed it meanwhile
             self._write(wanted, None)
         return Paused(wanted, inbox, there is None)
 
@@ -130,12 +134,12 @@ class StagePauses:
                     raise _changed(pause.stage)
         return Resumed(pause, mappings, len(pause.before) - len(mappings))
 
-    def _of(self, stage: str) -> Pause | None:
-        return next((pause for pause in self.now() if (pause.flow, pause.stage) == (self._flow, stage)), None)
+    def _of(self, stage: str, pauses: Sequence[Pause]) -> Pause | None:
+        return next((pause for pause in pauses if (pause.flow, pause.stage) == (self._flow, stage)), None)
 
-    def _check_alone(self, inbox: Inbox) -> None:
+    def _check_alone(self, inbox: Inbox, pauses: Sequence[Pause]) -> None:
         """Refuse a queue that is paused for another flow: each of the two would turn on what the other has paused."""
-        for other in self.now():
+        for other in pauses:
             if other.flow != self._flow and other.queue == inbox.arn:
                 problem = f"it is paused already, for {other.stage} of {other.flow}: {other.why}"
                 raise Unusable(f"queue {inbox.queue!r}", problem, "resume that before, or leave it paused")

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from flowguard.deploy.planned.statements import Context, compared_with, named_principals, names_role, names_service
 
 NOBODY: Final = "of-nobody"
-"""Stands for any account, organisation, topic, bucket or rule that no policy names."""
+"""A made-up name. A policy that lets it in lets in any account, organisation, topic, bucket or rule."""
 
 OF_ROLE: Final[Context] = {
     "aws:PrincipalIsAWSService": "false",

@@ -1,4 +1,4 @@
-"""The invocations of an undisturbed run that are known, each with what it did."""
+"""The noted invocations of an undisturbed run. A later schedule repeats their effects instead of running them."""
 
 from __future__ import annotations
 

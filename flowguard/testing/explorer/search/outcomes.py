@@ -41,7 +41,11 @@ class Outcome:
 
 @dataclass(slots=True)
 class Judgement:
-    """The judgement on a run's end. It ``counts`` where it is compared, with what was ``asked`` for that."""
+    """Whether a run's end was right.
+
+    ``digest`` is that of the end. ``counts`` says that it was compared with right ends, ``asked`` which answers and
+    messages those ends went without.
+    """
 
     digest: str = ""
     counts: bool = False
@@ -51,7 +55,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """A run of an earlier search, with what follows from it."""
+    """A run of an earlier search: its calls, the schedules that follow from it, and the judgement on its end."""
 
     met: Met
     outcome: Outcome

@@ -408,7 +408,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"resume: .*: No such file or directory"):
         explored(tmp_path / "none" / "runs")
     with pytest.raises(SettingsError, match="resume: 5; name a file"):
-        explored(5)  # type: ignore[arg-type]
+        explored(5)  # type: ignore[arg-type]  # no path
     with pytest.raises(SettingsError, match="the lines that ran are in no file"):
         explored(tmp_path / "runs", fail_under=50)
 
