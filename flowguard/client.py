@@ -221,14 +221,16 @@ class FlowClient:
         Its worker is fenced: nothing of it is applied any more. The run's next message ends it as FAILED with the error
         :class:`flowguard.errors.Cancelled`, without a dead letter, or goes on at the flow's ``on_failed``. All who wait
         for its end get that. That message is under way, or comes when the worker's lease or the delay of a retry is
-        over; a run that waits is ended at once, and answers to it are EXPIRED. A run that was asked for after this call
-        is left alone, and so is one that ``on_failed`` undoes already. With ``only`` the run of every other request is,
-        too, and that run is cancelled whatever this machine's clock says.
+        over. If it lies among the dead letters, nothing ends the run until that is redriven. A run that waits is ended
+        at once, and answers to it are EXPIRED. A run that was asked for after this call is left alone, and so is one
+        that ``on_failed`` undoes already. With ``only`` the run of every other request is, too, and that run is
+        cancelled whatever this machine's clock says.
 
-        ``why`` is the text of the error, for people. Raises :class:`flowguard.errors.RunTooBusy` for a run that moves
-        on with each try, and :class:`SendFailed` where the message for a run that waits was not taken. The run is
-        cancelled then, and its deadline ends it. Raises :class:`SettingsError` without keys for a run that waits, of a
-        flow that believes that message only when it is signed. Nothing is cancelled then.
+        ``why`` is the text of the error, for people, which no codec seals in the order. Raises
+        :class:`flowguard.errors.RunTooBusy` for a run that moves on with each try, and :class:`SendFailed` where the
+        message for a run that waits was not taken. The run is cancelled then, and its deadline ends it. Raises
+        :class:`SettingsError` without keys for a run that waits, of a flow that believes that message only when it is
+        signed. Nothing is cancelled then.
         """
         _check_flow(flow)
         text, message_id, now, object_id = reason(why), self._new_id(), self._clock.now(), _object(object_id)

@@ -139,6 +139,7 @@ def form_problem(to: object) -> str | None:
 
 
 def _bus_problem(bus: Bus) -> str | None:
-    if bus.source and bus.detail_type:
+    parts: tuple[object, object] = (bus.source, bus.detail_type)
+    if all(isinstance(part, str) and part for part in parts):
         return None
     return f"Bus({shown(bus.name)}) needs a source and a detail_type, which its events are matched by"

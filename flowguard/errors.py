@@ -19,7 +19,7 @@ def shown(value: object) -> str:
     """Quote a value for an error, cut to what is enough to recognise it."""
     try:
         text = repr(value[: LONGEST_SHOWN + 1] if isinstance(value, str) else value)
-    except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
+    except Exception:  # nested too deeply, a number of thousands of digits, or a ``__repr__`` of a user's own
         text = type(value).__name__
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]} …"
 
@@ -191,6 +191,13 @@ class RunFailed(Reject):
 
 class PayloadInvalid(RunFailed):
     """A payload is not what its stage takes: no JSON, or the stage's model refuses it. No handler was called."""
+
+
+class PayloadLost(RunFailed, TypeError):
+    """A payload, a state or a result would not be read as it is written. Nothing was written or sent.
+
+    It has a number that JSON does not have, or a field that its model does not read as it writes it.
+    """
 
 
 class OtherRelease(RunFailed):
@@ -408,6 +415,21 @@ class WorkerFenced(FlowguardError):
         return f"this worker no longer owns the hop: {self.by}"
 
 
+class RowsUnwritten(FlowguardError):
+    """DynamoDB left some rows unprocessed, however often they were written. Their hop is not committed.
+
+    ``what`` says what they are. It costs no attempt: the message comes again.
+    """
+
+    def __init__(self, rows: int, what: str) -> None:
+        super().__init__(rows, what)
+        self.rows = rows
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.rows} {self.what} were not written; the hop is tried again"
+
+
 class SendFailed(FlowguardError):
     """Some messages were not taken by the service. Those before them were; nothing is lost, the record stays queued.
 
@@ -425,16 +447,18 @@ class SendFailed(FlowguardError):
 
 
 class KeyUnavailable(FlowguardError):
-    """The keys of a codec cannot be asked now.
+    """The keys of a codec, of signatures or of tokens cannot be asked now.
 
     Their service does not answer, is throttled, or denies it. It is an outage, and costs no attempt. ``key`` names
-    the key.
+    the key, or where it is stored. ``opening`` is True where one value was to be opened: others may be of another
+    key, or of none.
     """
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(key, why)
         self.key = key
         self.why = why
+        self.opening = False
 
     def __str__(self) -> str:
         return f"the key {self.key} cannot be used now: {self.why}"

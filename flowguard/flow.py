@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from enum import Enum
 from typing import Any, ClassVar, Final, Literal, TypeGuard
@@ -16,14 +16,16 @@ from flowguard.every import Every, every_problems, payload_problem
 from flowguard.failed import Failure
 from flowguard.names.ids import LONGEST_NAME, ObjectId, RequestId, id_problem, name_problem
 from flowguard.payload.codec import Codec
-from flowguard.payload.encoding import Payload, decode, encode
+from flowguard.payload.encoding import Payload, decode
 from flowguard.payload.foreign import recognised
 from flowguard.payload.names import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
+from flowguard.payload.readable import written
 from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of
 from flowguard.step import NoState
 from flowguard.streams import Stream, stream_problems
+from flowguard.text.option_problems import flag_problems, number_problems, numbers_problems, text_problems
 from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 from flowguard.wire.sealed_message import sealed_message
 from flowguard.wire.tenant import tenant_named
@@ -54,6 +56,11 @@ ATTACH: Final = OnConflict.ATTACH
 
 SHORTEST_BESIDE_LIMIT: Final = timedelta(minutes=5)
 """The shortest ``abandoned_after`` of a flow with a limit: a run that waits for a place looks three times in it."""
+
+_NO_LIMIT: Final = (
+    "it has a limit, which stages have: no lease holds the place of a run that waits for weeks; give the stage that "
+    "uses what is scarce a limit= of its own"
+)
 
 LONGEST_OBJECT_ID: Final = LONGEST_NAME
 
@@ -108,6 +115,7 @@ class Flow:
     ``codec``       seals payloads, state, results and whatever else is made of them, in messages, in the run table and
                     in S3: such as :class:`flowguard.codecs.Encrypted` (docs/guides/encryption.md)
     ``sealed_only``  refuses requests that are not sealed. Without it those of senders who know no codec are taken
+    ``limit``       is refused: stages have limits (docs/guides/limits.md)
     ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE by what is asked for
                     then, or under ATTACH
     """
@@ -144,6 +152,8 @@ class Flow:
     trust_senders: ClassVar[bool]
     codec: ClassVar[Codec | None]
     sealed_only: ClassVar[bool]
+    by_name: ClassVar[Mapping[str, AnyStage]] = {}
+    """The stages by their names."""
 
     def __init_subclass__(  # noqa: PLR0913 - the options of a class, each with a default
         cls,
@@ -156,7 +166,7 @@ class Flow:
         on_failed: StageOrName | None = None,
         entries: tuple[str, ...] = (),
         version: int = 1,
-        accepts: Iterable[int] = (),
+        accepts: Collection[int] = (),
         inbox: Destination | str | None = None,
         dead_letters: Destination | str | None = None,
         answers: Destination | str | None = None,
@@ -178,8 +188,19 @@ class Flow:
         trust_senders: bool = False,
         codec: Codec | None = None,
         sealed_only: bool = False,
+        limit: object = None,
     ) -> None:
         super().__init_subclass__()
+        flags = {"long_delays": long_delays, "full_history": full_history}
+        flags |= {"trust_senders": trust_senders, "sealed_only": sealed_only}
+        if kind_problems := [
+            *text_problems({"name": name} if object_id is PER_REQUEST else {"name": name, "object_id": object_id}),
+            *_conflict_problems(on_conflict),
+            *number_problems({"version": version, "max_hops": max_hops, "max_depth": max_depth}),
+            *numbers_problems("accepts", accepts),
+            *flag_problems(flags),
+        ]:
+            raise DefinitionError(f"flow {cls.__qualname__}", tuple(kind_problems))
         cls.name, cls.object_id, cls.request_id, cls.keep_result = name, object_id, request_id, keep_result
         by_default = OnConflict.SUPERSEDE if keep_result is None else OnConflict.ATTACH
         cls.on_conflict = by_default if on_conflict is None else on_conflict
@@ -197,6 +218,7 @@ class Flow:
         cls.codec, cls.sealed_only = codec, sealed_only
         given = {"inbox": inbox, "dead_letters": dead_letters, "answers": answers, "complete_to": complete_to}
         if problems := [
+            *([] if limit is None else [_NO_LIMIT]),
             *_trust_problems(entries, reply_to),
             *_destination_problems(given, reply_to),
             *_option_problems(cls),
@@ -207,6 +229,7 @@ class Flow:
             *debounce_problems(cls.debounce, cls.on_conflict, cls.object_id, _entry_stages(cls), cls.inbox),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
+        cls.by_name = {stage.name: stage for stage in cls.stages}
         cls.entries = tuple(dict.fromkeys((cls.stages[0].name, *entries)))
         cls.reply_to = None if reply_to is None else tuple(map(destination, reply_to))
 
@@ -249,9 +272,8 @@ class Flow:
     @classmethod
     def stage(cls, name: str) -> AnyStage:
         """Return the stage of that name. Raises :class:`RunFailed`, naming the stages there are, if there is none."""
-        for stage in cls.stages:
-            if stage.name == name:
-                return stage
+        if (stage := cls.by_name.get(name)) is not None:
+            return stage
         raise RunFailed(
             f"{cls.name} has no stage {shown(name)}; it has {', '.join(stage.name for stage in cls.stages)}"
         )
@@ -318,7 +340,7 @@ class Flow:
                 f"{cls.name} starts with {entry.name!r}, which takes {entry.payload.__name__}, "
                 f"not {type(payload).__name__}"
             )
-        body = encode(payload)
+        body = written(entry.payload, payload, what=f"the payload of {entry.name!r}")
         chosen_id = cls._own_id(body, request_id) if callable(request_id) else request_id
         if problem := name_problem(chosen_id):
             raise RunFailed(f"the request id {shown(chosen_id)} {problem}")
@@ -369,6 +391,14 @@ AnyFlow = type[Flow]
 def is_flow(value: object) -> TypeGuard[AnyFlow]:
     """Answer whether the value is the class of a flow. ``Flow`` itself has no stages and is none."""
     return isinstance(value, type) and issubclass(value, Flow) and value is not Flow
+
+
+def _conflict_problems(on_conflict: object) -> list[str]:
+    """Say why it is none of its constants. None stands for the flow's own."""
+    if on_conflict is None or isinstance(on_conflict, OnConflict):
+        return []
+    names = ", ".join(constant.name for constant in OnConflict)
+    return [f"on_conflict is {shown(on_conflict)}; write one of flowguard's own constants: {names}"]
 
 
 def _option_problems(flow: AnyFlow) -> list[str]:
@@ -512,8 +542,8 @@ def _destination_problems(given: Mapping[str, Destination | str | None], reply_t
     ]
 
 
-def _carry_problems(carry: object) -> list[str]:
-    if not isinstance(carry, tuple):
+def _carry_problems(carry: Any) -> list[str]:
+    if not _are_names(carry):
         return [f"carry is {carry!r}; write a tuple of attribute names: carry=('tenant',)"]
     problems = []
     if len(carry) > MOST_CARRIED:

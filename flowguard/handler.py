@@ -22,6 +22,7 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.observed import checked_observers, invocation_span, observed
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.routing import Routes
+from flowguard.worker.sending import may_send
 
 
 class LambdaBudget:
@@ -87,10 +88,14 @@ class LambdaHandler:
                 function_arn=function_arn,
                 names=self._services.names,
             )
-            bad = [record for record in records if isinstance(record, BadRecord)]
-            for record in bad:
-                tell_unreadable(self._services, record)
-            good = [record for record in records if isinstance(record, Envelope)]
+            good: list[Envelope] = []
+            bad: list[BadRecord] = []
+            for record in records:
+                if isinstance(record, Envelope):
+                    good.append(record)
+                else:
+                    bad.append(record)
+                    tell_unreadable(self._services, record)
             batch = Batch(
                 self.routes,
                 self._services,
@@ -100,7 +105,7 @@ class LambdaHandler:
                 weak_flows=self._weak_flows,
                 together=self.together,
             )
-            return lambda_answer(batch.run(good), batch.unopened(bad))
+            return lambda_answer(batch.run(good), batch.unopened(bad) if bad else bad)
 
 
 def tell_unreadable(services: Services, bad: BadRecord) -> None:
@@ -124,8 +129,9 @@ def lambda_handler(
     ``dynamodb:PartiQLInsert`` for that, and ``dynamodb:BatchGetItem`` for stages without a lease.
     Then stages with ``parallel`` handle several records at once.
     """
-    prepare_clients("dynamodb", "sqs")
-    return LambdaHandler(Routes(targets), observers=observers, together=together)
+    routes = Routes(targets)
+    prepare_clients("dynamodb", "sqs", unconnected=() if may_send(routes) else ("sqs",))
+    return LambdaHandler(routes, observers=observers, together=together)
 
 
 def dlq_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> LambdaHandler:
@@ -145,12 +151,15 @@ def dlq_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> LambdaHa
 def lambda_answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
     """Return what the invoker of a function understands. Raises :class:`NotProcessed` where that is nothing."""
     left = {ending.envelope.message_id: ending.why for ending in endings if not ending.ack}
-    unnamed = {f"[{record.index}]": str(record.error) for record in bad if record.record_id is None}
-    left.update({record.record_id: str(record.error) for record in bad if record.record_id is not None})
+    unnamed: dict[str, str] = {}
+    for record in bad:
+        (unnamed if record.record_id is None else left)[record.record_id or f"[{record.index}]"] = str(record.error)
     if unnamed or not all(ending.envelope.source.takes_names for ending in endings):
         if left or unnamed:
             raise NotProcessed({_short(record): _short(why) for record, why in {**left, **unnamed}.items()})
         return _result(endings)
+    if not left:
+        return {"batchItemFailures": []}
     records = [*(ending.envelope.received for ending in endings), *(record.raw for record in bad)]
     names = named_for_lambda(left) if any(map(is_kafka_record, records)) else left
     return {"batchItemFailures": [{"itemIdentifier": name} for name in names]}

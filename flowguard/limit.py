@@ -1,8 +1,9 @@
-"""Limits of how many hops of a stage are at work at once for one key."""
+"""Limits of how many hops of a stage are at work at once for one key, or begin in a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from flowguard.errors import RunFailed, shown
 from flowguard.payload.foreign import recognised
 from flowguard.payload.names import path_problems, text_at
 from flowguard.protocol.places import MOST_AT_ONCE
+from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.value import Value
 
@@ -19,10 +21,25 @@ _DIGEST: Final = 32
 _GOOD_NAME: Final = late_pattern("[A-Za-z0-9_.-]{1,64}")
 
 
-class PerKey(Value):
-    """Let at most ``at_once`` hops of a stage be at work at once for one key.
+_MS: Final = timedelta(milliseconds=1)
 
-    ``PerKey("customer", at_once=3)``
+SHORTEST_PER: Final = timedelta(seconds=1)
+
+LONGEST_PER: Final = LONGEST_SQS_DELAY
+"""Who waits for a place that is free later than that cannot be called ahead: SQS delays a message no longer."""
+
+SMALLEST_MARGIN: Final = 200
+
+LARGEST_MARGIN: Final = 1_000
+"""ms. The margin is a tenth of ``per`` within these bounds, for clocks that differ and writes that take time."""
+
+
+class PerKey(Value):
+    """Let at most ``at_once`` hops of a stage be at work at once for one key, or ``count`` begin in each ``per``.
+
+    ``PerKey("customer", at_once=3)``, ``PerKey("gateway", per=timedelta(minutes=1), count=100)``
+
+    By time each call of the handler counts, and in any interval of ``per`` at most ``count`` are made.
 
     ``key`` is a field of the stage's payload (dots reach inside), or a function that takes the payload and returns
     text, or None for one that is not limited. A limit by a function needs a ``name``, by which its places are known.
@@ -30,8 +47,25 @@ class PerKey(Value):
     """
 
     key: str | Callable[[Any], str | None]
-    at_once: int
+    at_once: int | None = None
     name: str = ""
+    per: timedelta | None = None
+    count: int | None = None
+
+    @property
+    def most(self) -> int:
+        """Return how many places a key has."""
+        return sum(number for number in (self.at_once, self.count) if number is not None)
+
+    @property
+    def margin(self) -> int:
+        """Return for how much longer than ``per`` a start counts, in ms."""
+        return 0 if self.per is None else min(max(self.per // _MS // 10, SMALLEST_MARGIN), LARGEST_MARGIN)
+
+    @property
+    def window(self) -> int:
+        """Return for how long a start counts, in ms. 0 for a limit of hops at work, which hold their places."""
+        return 0 if self.per is None else self.per // _MS + self.margin
 
     @property
     def title(self) -> str:
@@ -66,13 +100,13 @@ class PerKey(Value):
 
     def problems(self, lease: Any, payload: Any) -> list[str]:
         """List what is wrong with it as a limit of a stage with such a lease and payload."""
-        problems = []
-        at_once: Any = self.at_once
         key: Any = self.key
-        if type(at_once) is not int or not 1 <= at_once <= MOST_AT_ONCE:
-            problems.append(f"at_once is {shown(at_once)}; it is a number from 1 to {MOST_AT_ONCE}")
+        name: Any = self.name
+        if not isinstance(name, str):
+            return [f"its name is {shown(name)}; write per= and count= by their names"]
+        problems = self._measure_problems()
         if lease is False:
-            problems.append("a place is held as long as a lease, and the stage has lease=False; leave that out")
+            problems.append("a place is taken under a lease, and the stage has lease=False; leave that out")
         if not (isinstance(key, str) or callable(key)):
             return [*problems, f"its key is {shown(key)}; write a field ('customer'), or a function"]
         if isinstance(self.key, str):
@@ -81,3 +115,24 @@ class PerKey(Value):
             fix = "give it a name= of 1 to 64 of: a-z, A-Z, 0-9, '-', '_', '.'"
             problems.append(f"its name is {shown(self.title)}; {fix}")
         return problems
+
+    def _measure_problems(self) -> list[str]:
+        """List what is wrong with how much it lets through."""
+        per: Any = self.per
+        if (self.at_once, per, self.count) == (None, None, None):
+            return ["it has no measure; say at_once=, or per= and count="]
+        if per is None and self.count is None:
+            return _number_problems("at_once", self.at_once)
+        if self.at_once is not None:
+            return ["it has at_once beside per and count; make two limits of it, and give each a name="]
+        problems = _number_problems("count", self.count)
+        if not (isinstance(per, timedelta) and SHORTEST_PER <= per <= LONGEST_PER):
+            fix = f"a timedelta from {SHORTEST_PER} to {LONGEST_PER}: for 1,000 an hour say 100 in 6 minutes"
+            problems.append(f"per is {shown(str(per))}; it is {fix}")
+        return problems
+
+
+def _number_problems(name: str, number: Any) -> list[str]:
+    if type(number) is int and 1 <= number <= MOST_AT_ONCE:
+        return []
+    return [f"{name} is {shown(number)}; it is a whole number from 1 to {MOST_AT_ONCE}"]

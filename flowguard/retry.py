@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from datetime import timedelta
@@ -92,8 +93,9 @@ class RetryPolicy(NamedTuple):
                 f"retry.attempts is {self.attempts}; it counts the first attempt, so it is at least 1, "
                 f"and at most {MOST_ATTEMPTS}"
             )
-        elif any(self.backoff.seconds(retry) < 0 for retry in range(1, self.attempts)):
-            problems.append(f"retry.backoff {self.backoff!r} asks for a negative delay; time goes forward")
+        else:
+            asked = (_asked(self.backoff, retry) for retry in range(1, self.attempts))
+            problems.extend([problem for problem in asked if isinstance(problem, str)][:1])
         if not 0 <= self.jitter <= 1:
             problems.append(f"retry.jitter is {self.jitter}; it is a share between 0 and 1")
         if not timedelta(0) <= self.max_delay <= LONGEST_DELAY:
@@ -118,8 +120,33 @@ class RetryPolicy(NamedTuple):
 
     def delay(self, retry: int, draw: random.Random) -> int:
         """Compute the whole seconds to wait before retry number ``retry``."""
-        longest = min(self.backoff.seconds(retry), self.max_delay.total_seconds())
-        return round(longest * (1 - self.jitter * draw.random()))
+        return self.judged_delay(retry, draw)[0]
+
+    def judged_delay(self, retry: int, draw: random.Random) -> tuple[int, str]:
+        """Return the delay in whole seconds, and what is wrong with the backoff where ``max_delay`` stands for it."""
+        seconds, problem = self._longest(retry)
+        return round(seconds * (1 - self.jitter * draw.random())), problem
+
+    def longest(self, retry: int) -> float:
+        """Return the seconds before retry number ``retry`` without jitter."""
+        return self._longest(retry)[0]
+
+    def _longest(self, retry: int) -> tuple[float, str]:
+        asked, most = _asked(self.backoff, retry), self.max_delay.total_seconds()
+        return (most, asked) if isinstance(asked, str) else (min(asked, most), "")
+
+
+def _asked(backoff: Backoff, retry: int) -> float | str:
+    """Ask for the seconds before a retry. Return what is wrong where there are none: users write backoffs, too."""
+    name = f"retry.backoff {shown(backoff)}"
+    try:
+        seconds: object = backoff.seconds(retry)
+    except Exception as error:  # its text may quote anything
+        return f"{name} raises {type(error).__name__} for retry {retry}"
+    is_endless = isinstance(seconds, float) and not math.isfinite(seconds)
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or is_endless:
+        return f"{name} asks for {shown(seconds)} before retry {retry}; a delay is a number of seconds"
+    return seconds if seconds >= 0 else f"{name} asks for a negative delay; time goes forward"
 
 
 def policy_problems(policy: object) -> list[str]:

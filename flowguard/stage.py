@@ -15,10 +15,12 @@ from flowguard.destinations import Destination, Queue, Topic, destination, form_
 from flowguard.errors import DefinitionError, shown, span_problem
 from flowguard.outcome import AskGroup, Awaited, Next, Outcome, WaitFor, WaitForGroup
 from flowguard.payload.encoding import Payload, is_payload_type
+from flowguard.payload.readable import BY_REFERENCE, hidden_fields
 from flowguard.recorded.claimed_calls import claimed_calls
 from flowguard.retry import RetryPolicy, policy_problems
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.step import NoState, StateT, Step
+from flowguard.text.option_problems import flag_problems, text_problems
 
 if TYPE_CHECKING:
     from flowguard.limit import PerKey
@@ -41,6 +43,9 @@ class Stage(ABC, Generic[PayloadT, StateT]):
 
     ``class PriceCart(Stage[CartSubmitted, CartState], name="price-cart", then="confirm-cart")``
 
+    A model has to read its own text as it is: the payload for a next stage, and the state, are read once before their
+    commit, and :class:`flowguard.errors.PayloadLost` names what would be lost, such as a secret or a NaN.
+
     ``name`` travels in messages, so it is given and never derived. ``then`` names the stages that may come next (a
     name, a stage class, or several). ``inbox`` is where the stage's messages arrive, a queue's name or a destination;
     without one it is the flow's. ``timeout`` is how long one message may take: with less time left than that, an
@@ -49,8 +54,8 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     other workers from the same work. Without it a hop saves the claim's write, and two workers may do its work at once.
     ``lease="auto"`` leaves it out where the handler's code proves that it only does what its step records.
     ``parallel`` lets so many records of an event be handled at once, in threads, where they share their calls.
-    ``limit`` lets so many hops be at work at once for one key, all functions taken together: a :class:`PerKey`, or a
-    tuple of several.
+    ``limit`` lets so many hops be at work at once for one key, or begin in a time, all functions taken together: a
+    :class:`PerKey`, or a tuple of several.
 
     What several stages share can be in a base class of yours: one without a name, which leaves a type open or says
     ``abstract=True``. All but the name is inherited from it. ``abstract`` itself is not.
@@ -92,10 +97,11 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         cls.parallel = cls.parallel if parallel is None else parallel
         cls.limits = cls.limits if limit is None else limit if isinstance(limit, tuple) else (limit,)
         payload, state = _type_arguments(cls)
-        if name is None and (abstract or isinstance(payload, TypeVar) or isinstance(state, TypeVar)):
+        if name is None and (abstract is True or isinstance(payload, TypeVar) or isinstance(state, TypeVar)):
             return  # a base class for stages
         problems = [
             *_name_problems(name),
+            *flag_problems({"abstract": abstract}),
             *_type_problems(payload, state),
             *_work_problems(cls),
             *_inbox_problems(cls.inbox),
@@ -105,7 +111,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             *_parallel_problems(cls),
             *_limit_problems(cls, payload),
         ]
-        if abstract:
+        if abstract is True:
             problems.append("it says abstract=True and has a name; a base class has none, a stage is not abstract")
         if problems or name is None:
             raise DefinitionError(f"stage {cls.__qualname__}", tuple(problems))
@@ -238,6 +244,8 @@ def _type_arguments(cls: type) -> tuple[Any, Any]:
 def _name_problems(name: str | None) -> list[str]:
     if not name:
         return ['it has no name; messages carry it, so give one: class …(Stage[…], name="price-cart")']
+    if problems := list(text_problems({"name": name})):
+        return problems
     if not is_good_name(name):
         return [f"its name {name!r} must be 1 to 64 of: a-z, A-Z, 0-9, '-', '_'"]
     return []
@@ -268,6 +276,11 @@ def _state_problems(state: type[BaseModel]) -> list[str]:
     except ValidationError:
         needed = ", ".join(name for name, field in state.model_fields.items() if field.is_required())
         return [f"its state {state.__name__} cannot start empty; give a default to: {needed or 'every field'}"]
+    if hidden := hidden_fields(state):
+        return [
+            f"its state {state.__name__} would not be read as it is written: {', '.join(hidden)} (a secret, or "
+            f"exclude=True); {BY_REFERENCE}"
+        ]
     return []
 
 

@@ -15,7 +15,6 @@ from typing_extensions import TypeVar
 from flowguard.clock import Clock
 from flowguard.destinations import Destination
 from flowguard.errors import OtherRelease, PayloadInvalid, RunFailed, shown
-from flowguard.group import GroupAnswer
 from flowguard.items.modified import MOST_TRIES, Change
 from flowguard.items.newest import ItemFence, item_fence, milliseconds, newest_put
 from flowguard.items.rows import row
@@ -25,7 +24,6 @@ from flowguard.outcome import Ask, AskFlow, AskGroup, AwaitedEvent, AwaitedToken
 from flowguard.payload.encoding import Payload, decode
 from flowguard.protocol.outbox import Send
 from flowguard.recorded.awaitables import asked, asked_group, awaited_token
-from flowguard.recorded.read_answers import EndedGroup
 from flowguard.recorded.remembered import EarlyEffects, ForgottenMemory, Remembers, idempotency_key
 from flowguard.recorded.side_messages import Needless, SideMessages, Startable
 from flowguard.recorded.table_writes import (
@@ -44,6 +42,8 @@ from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.wire.tokens import NO_TOKENS, Tokens
 
 if TYPE_CHECKING:
+    from flowguard.group import GroupAnswer
+    from flowguard.recorded.read_answers import EndedGroup
     from flowguard.sql.fence import SqlDatabase
 
 _stage_logger = logging.getLogger("flowguard.stage")

@@ -94,10 +94,9 @@ def stream_problems(streams: object, *, attaches: bool = False, inbox: object = 
     if not (isinstance(streams, tuple) and all(isinstance(stream, Stream) for stream in streams)):
         yield f"streams is {shown(streams)}; write a tuple: streams=(KinesisStream('orders'), TableStream('stock'))"
         return
-    for stream, times in Counter(streams).items():
-        if problem := stream.problem():
-            yield problem
-        elif times > 1:
+    yield from (problem for stream in streams if (problem := stream.problem()))
+    for stream, times in Counter(str(stream) for stream in streams if not stream.problem()).items():
+        if times > 1:
             yield f"it lists the stream {stream} {times} times; leave all but one out"
     if streams and isinstance(inbox, Topic):
         yield f"its first stage reads {inbox}, which cannot delay the retry of a stream's record; give it a queue"

@@ -71,6 +71,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
     "Guides: test and prove": (
         "guides/test-your-flow",
         "guides/prove-your-flow",
+        "guides/prove-a-release",
         "guides/prove-any-handler",
         "guides/check-your-handlers",
         "guides/replay",

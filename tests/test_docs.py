@@ -60,6 +60,7 @@ LONG = {
     "docs/start/choosing.md": pytest.mark.slow("runs a flow in each way"),
     "docs/start/develop-locally.md": pytest.mark.slow("runs a flow on an engine"),
     "docs/guides/your-own-infrastructure.md": pytest.mark.proof("writes each kind of template, in processes"),
+    "docs/RELEASING.md": pytest.mark.long("builds what is published, as tests/test_release.py does"),
     "docs/operate/deploy.md": pytest.mark.proof("writes templates and a package, in processes"),
     "docs/operate/security.md": pytest.mark.proof("writes templates, in processes"),
     "docs/guides/replay.md": pytest.mark.proof(WITH_MOTO),

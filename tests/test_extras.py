@@ -26,6 +26,13 @@ NEEDS: Final = {
     "sim": ("local",),
     "testing": ("testing",),
     "testing/explorer": ("local",),  # which the command line runs too
+    **dict.fromkeys(
+        (
+            f"testing/explorer/run/{module}"
+            for module in ("outside_data_api", "outside_postgres", "postgres_copies", "postgres_settings")
+        ),
+        ("local", "postgres"),
+    ),
     "observers": ("xray", "opentelemetry"),
     "sql/postgres": ("postgres",),
     "ai": ("ai",),

@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, field_serializer
+from pydantic import BaseModel, SecretStr, field_serializer
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.errors import DefinitionError, RunFailed
+from flowguard.errors import DefinitionError, PayloadLost, RunFailed
 from flowguard.flow import ATTACH, IGNORE, LONGEST_OBJECT_ID, PER_REQUEST, SUPERSEDE, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
@@ -363,6 +363,23 @@ def test_the_object_of_each_request_is_named_by_the_rule_too() -> None:
     flow = define(object_id=PER_REQUEST, request_id="cart_id")
     message, _ = flow.request(Cart(cart_id="c-1"), request_id=draw, requested_at=1)
     assert (message.object_id, message.request_id) == ("c-1", "c-1")
+
+
+class Paid(Cart):
+    card: SecretStr
+
+
+def test_a_request_whose_payload_its_stage_would_read_otherwise_is_refused() -> None:
+    class Pay(Stage[Paid], name="pay"):
+        def handle(self, payload: Paid, step: Step) -> Outcome:
+            return Done()
+
+    paid = Paid(cart_id="c-1", card=SecretStr("4111-1111"))
+    with pytest.raises(
+        PayloadLost, match="the payload of 'pay' would not be read again as it is: card: a secret"
+    ) as no:
+        define(Pay).request(paid, request_id=draw, requested_at=1)
+    assert "4111" not in str(no.value)
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from flowguard import DefinitionError, Done, Flow, Outcome, PerKey, Queue, Stage, Step, Topic
 from flowguard.errors import RunFailed
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.places import LONGEST_WINDOW
 from flowguard.retry import RetryPolicy
 from flowguard.worker.leases import keeps_lease, why_leased
 
@@ -75,7 +76,7 @@ def test_a_key_that_cannot_be_used_says_so_and_quotes_nothing(limit: PerKey, why
 @pytest.mark.parametrize(
     ("limit", "why"),
     [
-        (PerKey("customer", at_once=0), "at_once is 0; it is a number from 1 to 100"),
+        (PerKey("customer", at_once=0), "at_once is 0; it is a whole number from 1 to 100"),
         (PerKey("customer", at_once=101), "at_once is 101"),
         (PerKey("customer", at_once=True), "at_once is True"),
         (PerKey("nobody", at_once=1), "its key is 'nobody', but Order has no 'nobody'"),
@@ -91,6 +92,60 @@ def test_a_key_that_cannot_be_used_says_so_and_quotes_nothing(limit: PerKey, why
 def test_a_mistake_of_a_limit_is_one_of_its_stage(limit: Any, why: str) -> None:
     with pytest.raises(DefinitionError, match=why):
         stage(limit)
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        (PerKey("customer"), "it has no measure; say at_once=, or per= and count="),
+        (PerKey("customer", timedelta(minutes=1), 2), "its name is 2; write per= and count= by their names"),  # type: ignore[arg-type]
+        (PerKey("customer", per=timedelta(seconds=1), count=2.5), "count is 2.5; it is a whole number"),  # type: ignore[arg-type]
+        (PerKey("customer", per=timedelta(seconds=1)), "count is None; it is a whole number from 1 to 100"),
+        (PerKey("customer", count=3), "per is .None.; it is a timedelta from 0:00:01 to 0:15:00"),
+        (PerKey("customer", per=timedelta(seconds=1), count=101), "count is 101; it is a whole number from 1 to 100"),
+        (
+            PerKey("customer", per=timedelta(milliseconds=999), count=1),
+            "per is .0:00:00.999000.; it is a timedelta from",
+        ),
+        (
+            PerKey("customer", per=timedelta(minutes=15, milliseconds=1), count=1),
+            "for 1,000 an hour say 100 in 6 minutes",
+        ),
+        (PerKey("customer", per=60, count=1), "per is .60.; it is a timedelta"),  # type: ignore[arg-type]
+        (PerKey("customer", at_once=3, count=1), "it has at_once beside per and count; make two limits of it"),
+        (PerKey("customer", at_once=3, per=timedelta(seconds=1)), "it has at_once beside per and count"),
+        (
+            (PerKey("customer", at_once=1), PerKey("customer", per=timedelta(seconds=1), count=1)),
+            "two are named 'customer'",
+        ),
+    ],
+)
+def test_a_mistake_of_a_limit_by_time_is_one_of_its_stage(limit: Any, why: str) -> None:
+    with pytest.raises(DefinitionError, match=why):
+        stage(limit)
+
+
+@pytest.mark.parametrize(
+    ("per", "window"),
+    [
+        (timedelta(seconds=1), 1_200),
+        (timedelta(milliseconds=2_010), 2_010 + 201),
+        (timedelta(milliseconds=9_999), 9_999 + 999),
+        (timedelta(seconds=10), 11_000),
+        (timedelta(minutes=15), 901_000),
+    ],
+)
+def test_a_start_counts_for_a_tenth_longer_and_for_200_ms_to_a_second(per: timedelta, window: int) -> None:
+    limit = PerKey("customer", per=per, count=100)
+    assert stage(limit).limits == (limit,)
+    assert (limit.window, limit.most) == (window, 100)
+    assert limit.margin == window - per // timedelta(milliseconds=1)
+    assert limit.window <= LONGEST_WINDOW
+
+
+def test_a_limit_of_hops_at_work_has_no_window() -> None:
+    limit = PerKey("customer", at_once=7)
+    assert (limit.window, limit.margin, limit.most) == (0, 0, 7)
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
@@ -111,7 +166,7 @@ def test_three_limits_are_taken_and_the_longest_name() -> None:
 
 
 def test_a_stage_without_a_lease_has_no_limit_and_one_that_leaves_it_to_its_code_keeps_it() -> None:
-    with pytest.raises(DefinitionError, match="a place is held as long as a lease, and the stage has lease=False"):
+    with pytest.raises(DefinitionError, match="a place is taken under a lease, and the stage has lease=False"):
         stage(PerKey("customer", at_once=1), lease=False)
     auto = stage(PerKey("customer", at_once=1), lease="auto")
 
@@ -119,7 +174,7 @@ def test_a_stage_without_a_lease_has_no_limit_and_one_that_leaves_it_to_its_code
         stages = (auto,)
 
     assert keeps_lease(Orders, auto)
-    assert why_leased(Orders, auto) == "a place of its limits is held as long as a lease"
+    assert why_leased(Orders, auto) == "a place of its limits is taken under a lease"
 
 
 def test_records_of_a_stage_with_limits_are_not_handled_in_threads() -> None:
@@ -163,6 +218,13 @@ def test_a_run_that_waits_for_a_place_is_not_to_be_taken_for_abandoned(
         return
     with pytest.raises(DefinitionError, match="would be taken for abandoned; raise abandoned_after to 0:05:00 or more"):
         define(PerKey("customer", at_once=1))
+
+
+def test_a_flow_has_no_limit_of_its_own() -> None:
+    with pytest.raises(DefinitionError, match=r"it has a limit, which stages have: .* a limit= of its own"):
+
+        class Orders(Flow, name="orders", object_id="order_id", limit=PerKey("customer", at_once=1)):
+            stages = (stage(None),)
 
 
 def test_an_abandoned_after_that_is_no_span_is_a_problem_of_its_own() -> None:

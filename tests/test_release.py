@@ -9,12 +9,13 @@ import tarfile
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.deploy.packaging.test_package import packed, shelf, teahouse
 from tests.pythons import PROJECT, PYTHONS, with_installed
-from tests.release import ROOT, TOOLS, built, main, said
+from tests.release import ROOT, TOOLS, bill_of, built, check_bill, main, said
 
 __all__ = ["shelf", "teahouse"]
 
@@ -58,6 +59,51 @@ def test_the_wheel_has_the_package_its_licence_and_nothing_beside(files: list[Pa
     }
     assert [name for name in names if name.endswith("licenses/LICENSE")] != []
     assert (about["Name"], about["Requires-Python"], about["License-Expression"]) == ("flowguard-aws", ">=3.11", "MIT")
+
+
+def bill_beside(wheel: Path) -> Any:
+    return json.loads(wheel.with_suffix(".cdx.json").read_text(encoding="utf-8"))
+
+
+def test_a_bill_of_materials_is_beside_the_wheel(files: list[Path]) -> None:
+    bill = bill_beside(files[0])
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert [*map(str, files[0].parent.iterdir())] != []
+    assert {file.suffix for file in files[0].parent.iterdir()} == {".whl", ".gz", ".json"}
+    named = {part["name"] for part in bill["components"]}
+    assert named >= {"boto3", "botocore", "s3transfer", "jmespath", "pydantic", "pydantic-core", "typing-extensions"}
+    assert not named & {"flask", "click", "moto", "pytest"}
+
+
+def test_the_same_wheel_has_the_same_bill(files: list[Path], tmp_path: Path) -> None:
+    copied = tmp_path / files[0].name
+    copied.write_bytes(files[0].read_bytes())
+    assert bill_of(copied).read_bytes() == files[0].with_suffix(".cdx.json").read_bytes()
+
+
+def _without(bill: Any) -> None:
+    bill["components"] = [part for part in bill["components"] if part["name"] != "pydantic"]
+
+
+def _old(bill: Any) -> None:
+    next(part for part in bill["components"] if part["name"] == "boto3")["version"] = "1.0"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda bill: bill["metadata"]["component"].update(version="9"), "the bill is of flowguard-aws 9"),
+        (lambda bill: bill["metadata"]["component"].update(name="other"), "the bill is of other"),
+        (lambda bill: bill["metadata"]["component"]["hashes"][0].update(content="0"), "of other bytes"),
+        (_without, "the bill has None"),
+        (_old, r"needs boto3.*, and the bill has 1\.0"),
+    ],
+)
+def test_a_bill_that_is_not_of_the_wheel_is_refused(change: Any, why: str, files: list[Path]) -> None:
+    bill = bill_beside(files[0])
+    change(bill)
+    with pytest.raises(ValueError, match=why):
+        check_bill(bill, files[0])
 
 
 @pytest.mark.parametrize("version", PYTHONS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -133,6 +135,56 @@ def test_a_policy_without_a_word_is_well_defined() -> None:
 )
 def test_a_mistake_is_a_sentence(policy: RetryPolicy, told: str) -> None:
     assert policy.problems() == [told]
+
+
+class Odd:
+    """A backoff that answers so before each retry from ``since`` on, and that has no text."""
+
+    def __init__(self, answer: Any, since: int = 1) -> None:
+        self.answer, self.since = answer, since
+
+    def seconds(self, retry: int) -> Any:
+        if retry < self.since:
+            return 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def __repr__(self) -> str:
+        raise KeyError("no text")
+
+
+ODD: list[tuple[Any, str]] = [
+    (math.nan, "asks for nan before retry {}; a delay is a number of seconds"),
+    (math.inf, "asks for inf before retry {}; a delay is a number of seconds"),
+    (-math.inf, "asks for -inf before retry {}; a delay is a number of seconds"),
+    (None, "asks for None before retry {}; a delay is a number of seconds"),
+    ("7", "asks for '7' before retry {}; a delay is a number of seconds"),
+    (True, "asks for True before retry {}; a delay is a number of seconds"),
+    (timedelta(1), "asks for datetime.timedelta(days=1) before retry {}; a delay is a number of seconds"),
+    (-5, "asks for a negative delay; time goes forward"),
+    (LookupError("4111"), "raises LookupError for retry {}"),
+]
+
+
+@pytest.mark.parametrize(("answer", "told"), ODD)
+def test_a_backoff_that_names_no_delay_is_refused(answer: Any, told: str) -> None:
+    assert RetryPolicy(backoff=Odd(answer)).problems() == [f"retry.backoff Odd {told.format(1)}"]
+    assert RetryPolicy(attempts=3, backoff=Odd(answer, since=3)).problems() == [], "it is not asked"
+
+
+@pytest.mark.parametrize(("answer", "told"), ODD)
+def test_where_it_names_none_later_the_longest_delay_counts(answer: Any, told: str) -> None:
+    policy = RetryPolicy(backoff=Odd(answer, since=2), jitter=0, max_delay=timedelta(seconds=60))
+    assert policy.judged_delay(1, Middle()) == (1, "")
+    assert policy.judged_delay(2, Middle()) == (60, f"retry.backoff Odd {told.format(2)}")
+    assert (policy.delay(2, Middle()), policy.longest(2)) == (60, 60)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.4, 1e308, 10**400])
+def test_any_number_of_seconds_is_a_delay(seconds: float) -> None:
+    assert RetryPolicy(backoff=Odd(seconds)).problems() == []
+    assert RetryPolicy(backoff=Odd(seconds), jitter=0).delay(1, Middle()) == round(min(seconds, 900))
 
 
 def test_a_backoff_that_would_fall_below_zero_too_late_to_matter_is_fine() -> None:

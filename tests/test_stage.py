@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Generic
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, SecretStr
 from typing_extensions import TypeVar
 
 from flowguard.destinations import Function, Queue, Topic
@@ -26,6 +26,11 @@ class Cart(BaseModel):
 
 class CartState(BaseModel):
     total: int = 0
+
+
+class Hiding(BaseModel):
+    card: SecretStr | None = None
+    note: str = Field(default="", exclude=True)
 
 
 class Unstartable(BaseModel):
@@ -207,6 +212,12 @@ Untyped: Any = Stage
             (Untyped[Cart, Unstartable],),
             {"name": "made"},
             "its state Unstartable cannot start empty; give a default to: total, lines",
+        ),
+        (
+            (Untyped[Cart, Hiding],),
+            {"name": "made"},
+            "its state Hiding would not be read as it is written: Hiding.card, Hiding.note (a secret, or "
+            "exclude=True); a secret does not travel: carry what it is called",
         ),
         (
             (),

@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from flowguard.aws.items import awaiting_key
 from flowguard.aws.services import aws_services, aws_store
+from flowguard.aws.waits import awaiting_row
 from flowguard.clock import ManualClock
 from flowguard.errors import Reject
 from flowguard.events import EventType, Tally
@@ -22,7 +24,7 @@ from flowguard.handler import lambda_handler
 from flowguard.names.ids import ObjectId, RequestId, SeededIds
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import RunItem
+from flowguard.protocol.run import AwaitingRow, RunItem
 from flowguard.protocol.waiting import Wait
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
@@ -293,6 +295,15 @@ class WaitScene:
 
     def told(self, event: EventType) -> int:
         return self.tally.count(event)
+
+    def rewrite(self, row: AwaitingRow, **changes: Any) -> None:
+        """Let the row have been written by an attempt of other code, and by no other."""
+        dynamodb: Any = self.aws.client("dynamodb")
+        for stored in dynamodb.scan(TableName="flowguard")["Items"]:
+            key = {"pk": stored["pk"], "sk": stored["sk"]}
+            if key["pk"] == awaiting_key(self.flow.name, row.id)["pk"] and awaiting_row(row.id, stored) == row:
+                dynamodb.delete_item(TableName="flowguard", Key=key)
+        self.waits.save([row._replace(**changes)])
 
     def item(self, object_id: str = "c1") -> RunItem:
         found = aws_store(Settings(), same_clients()).read(self.flow.name, ObjectId(object_id))

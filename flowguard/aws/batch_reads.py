@@ -37,7 +37,7 @@ class BatchReads:
         self.refusals: list[str] = []
 
     def read(self, keys: Mapping[int, Item]) -> Iterator[tuple[int, Item | None]]:
-        """Yield the items, or None where there is none, by the places of their keys. No key may be there twice.
+        """Yield the items by the places of their keys, or None. No key may be there twice.
 
         A place whose read was not answered is left out.
         """

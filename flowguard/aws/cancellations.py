@@ -136,7 +136,7 @@ def _of_a_run(item: RunItem, now: int) -> dict[str, Any]:
 
 
 def _of_a_restart(item: RunItem) -> dict[str, Any]:
-    """Return the change for a run that was reset: its worker is fenced, and another request begins the work anew.
+    """Return the change for a reset run. Its worker is fenced, and another request begins the work anew.
 
     The epoch stays as it is. It tells whether that request has begun, or the run was reset once more.
     """

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.aws import expressions
-from flowguard.aws.items import ASKER, number, record_item, run_key, values_of
+from flowguard.aws.items import ASKER, expression_values, number, record_item, run_key, values_of
 from flowguard.protocol.callers import Callers, asker_key, caller_key, listed_key
 from flowguard.protocol.claims import begins_list, noted_asker
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.fields import OF_THE_MESSAGE
 from flowguard.protocol.run import ClaimRequest, Status
 
+_OF_THE_MESSAGE = values_of(OF_THE_MESSAGE)
 _WAITING = {"S": Status.WAITING.value}
 
 # the values that every claim writes or compares
@@ -28,7 +29,7 @@ def claim_call(table: str, request: ClaimRequest) -> Any:
     """Build the UpdateItem that claims a hop, under the condition of its kind."""
     m = request.message
     values: dict[str, Any] = {
-        **values_of(OF_THE_MESSAGE, m),
+        **expression_values(_OF_THE_MESSAGE, m),
         ":owner": {"S": request.owner},
         ":now": number(request.now),
         ":lease_until": number(request.lease_until),
@@ -56,7 +57,7 @@ def _first_hop(request: ClaimRequest, names: dict[str, str], values: dict[str, A
     """Return the condition and the update of a first hop, and add what they name."""
     m = request.message
     update = expressions.CLAIM_FIRST_HOP
-    values[":first_text"] = {"S": m.text_digest}
+    values[":first_text"] = {"S": request.text}
     values[":stages"] = {"M": {m.stage: {"S": m.request_id}}}
     if request.on_conflict is not OnConflict.SUPERSEDE:
         values[":abandoned_before"] = number(request.abandoned_before)

@@ -54,9 +54,7 @@ class Clients:
     def _why_botocore(self) -> str | None:
         """Return why botocore makes all calls. None where the lean client makes those that it can."""
         is_own = self._session is not None or self._endpoint_urls
-        why = "a session or an endpoint was handed in" if is_own else why_botocore(os.environ)
-        logger.debug("calls of AWS are made by %s", "the lean client" if why is None else f"boto3: {why}")
-        return why
+        return "a session or an endpoint was handed in" if is_own else why_botocore(os.environ)
 
     @cached_property
     def _botocore(self) -> BotocoreClients:
@@ -76,7 +74,10 @@ class Clients:
                 once=once,
             )
             if made is not None:
+                logger.debug("calls of %s are made by the lean client", service)
                 return made
+        why = self._why_botocore or "the lean client has no such service, or no credentials that it can use"
+        logger.debug("calls of %s are made by boto3: %s", service, why)
         return self._botocore_client(service, once=once)
 
     def _botocore_client(self, service: str, *, once: bool) -> Any:
@@ -145,12 +146,16 @@ class Clients:
 
 _KEY: Final = "clients"
 _prepared: dict[str, Clients] = {}
+_connected: list[Any] = []
+"""The clients that have been connected, or were tried to."""
 
 _INITIALISED = "AWS_LAMBDA_INITIALIZATION_TYPE"
 
 
-def prepare_clients(*services: str) -> None:
-    """Make the clients that a function needs at each event, where this process is Lambda's.
+def prepare_clients(*services: str, unconnected: Iterable[str] = ()) -> None:
+    """Make the clients that a function needs at each event, where this process is Lambda's, and connect them.
+
+    Those that are ``unconnected`` are called by few events, and open a connection with the first call.
 
     A handler is made while Lambda initialises the function, with more CPU than its events have; with SnapStart that is
     done before the first of them. Elsewhere this does nothing. What goes wrong is said with the first event.
@@ -158,18 +163,18 @@ def prepare_clients(*services: str) -> None:
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         clients = prepared_clients()
         with suppress(Exception):
-            missing = [service for service in services if service not in vars(clients)]  # a module has many handlers
-            made = [getattr(clients, service) for service in missing]
+            made = {service: getattr(clients, service) for service in services}
             _prepared[_KEY] = clients
             if os.environ.get(_INITIALISED) != "snap-start":  # a snapshot's connections are nobody's
-                _connect(made)
+                _connect(made[service] for service in services if service not in unconnected)
 
 
 def _connect(clients: Iterable[Any]) -> None:
     """Open connections for the first event. Clients of botocore open none before they need it."""
-    for client in clients:
-        if hasattr(type(client), "connect"):
-            client.connect()
+    new = [client for client in clients if hasattr(type(client), "connect") and client not in _connected]
+    _connected.extend(new)  # a module has many handlers; where one cannot connect, the others would wait as long
+    for client in new:
+        client.connect()
 
 
 def prepared_clients() -> Clients:

@@ -16,13 +16,14 @@ from flowguard.aws.commit_texts import (
 )
 from flowguard.aws.history_room import NAME as HISTORY
 from flowguard.aws.history_room import room_after_commit, room_in_claimed
-from flowguard.aws.items import ASKER, Item, number, record_item, run_key, values_of
+from flowguard.aws.items import ASKER, Item, expression_values, number, record_item, run_key, values_of
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import answered_askers, noted_asker
 from flowguard.protocol.fields import IN_PLACE_OF_A_CLAIM
 from flowguard.protocol.run import ENDED, BackOff, Burst, Claim, ClaimRequest, Commit, NewWait, Rest, RunItem, Status
 from flowguard.protocol.run_history import after_commit, after_retry, newest
 
+_IN_PLACE_OF_A_CLAIM = values_of(IN_PLACE_OF_A_CLAIM)
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
 
 
@@ -142,25 +143,26 @@ class CommitCalls:
         self._texts = texts
 
     def commit(self, claim: Claim, commit: Commit) -> Any:
-        """Build the update of a commit, without ``ReturnValues``: a transaction takes none.
+        """Build the update of a commit without ``ReturnValues``, for transactions.
 
         Raises :class:`flowguard.errors.TooLarge` for what no item can hold.
         """
-        texts = self._texts.pack(claim, commit)
+        key = run_key(claim.message.flow, claim.message.object_id)
+        texts = self._texts.pack(claim, commit, key)
         update = _ending(claim.item, commit)
         _add_look(update, claim)
         _add_failed(update, claim.item, commit)
         _add_callers(update, claim, commit)
         _add_wait(update, claim.item, commit, texts)
         _add_texts(update, texts)
-        _add_history(update, claim, commit, texts)
+        _add_history(update, claim, commit, texts, key)
         if claim.unwritten is None:
             condition, update.values[":no"] = expressions.COMMIT, _NO
         else:
             condition = _take(update, claim, claim.unwritten, commit)
         return {
             "TableName": self._table,
-            "Key": run_key(claim.message.flow, claim.message.object_id),
+            "Key": key,
             "UpdateExpression": update.expression(),
             "ConditionExpression": condition,
             "ExpressionAttributeNames": update.names,
@@ -226,9 +228,10 @@ def _add_failed(update: _Update, item: RunItem, commit: Commit) -> None:
 def _add_callers(update: _Update, claim: Claim, commit: Commit) -> None:
     """Close the list of callers, where the commit ends it, and remove what has been answered."""
     item = claim.item
-    askers = {f"#asker_{place}": f"{ASKER}{key}" for place, key in enumerate(answered_askers(claim, commit))}
-    update.names |= askers
-    update.removed += askers
+    if item.askers:
+        askers = {f"#asker_{place}": f"{ASKER}{key}" for place, key in enumerate(answered_askers(claim, commit))}
+        update.names |= askers
+        update.removed += askers
     if commit.closes_list:
         update.removed.append("callers")
         key = caller_key(item.request_id, item.requested_at)
@@ -277,9 +280,8 @@ def _add_texts(update: _Update, texts: PackedTexts) -> None:
             update.set(f"#{name}", f":{name}", packed.value)
 
 
-def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTexts) -> None:
+def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTexts, key: Item) -> None:
     """Write what happened, as much of it as costs no write unit."""
-    key = run_key(claim.message.flow, claim.message.object_id)
     room = room_after_commit(claim, commit, key, texts, update.values)
     if text := newest(after_commit(claim, commit), room):
         update.set(HISTORY, ":history", {"S": text})
@@ -292,7 +294,7 @@ def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTex
 def _take(update: _Update, claim: Claim, request: ClaimRequest, commit: Commit) -> str:
     """Add to a commit what the claim of its hop would have written. Return the condition for both."""
     m, before = claim.message, claim.before
-    update.values |= values_of(IN_PLACE_OF_A_CLAIM, claim.item)
+    update.values |= expression_values(_IN_PLACE_OF_A_CLAIM, claim.item)
     update.changes.append(expressions.TAKE)
     if commit.status is not Status.COMPLETED and m.hop == 1:
         update.set("stages", ":stages", {"M": {m.stage: {"S": m.request_id}}})

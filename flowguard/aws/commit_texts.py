@@ -13,6 +13,7 @@ from flowguard.aws.items import (
     KEPT_FREE_AT_THE_END,
     KEPT_FREE_TO_UNDO,
     LARGEST_ITEM,
+    Item,
     about_of,
     number,
     record_item,
@@ -65,8 +66,8 @@ class CommitTexts:
         self._packing = packing
         self._prefix = prefix
 
-    def pack(self, claim: Claim, commit: Commit) -> PackedTexts:
-        """Pack each long text that the commit writes.
+    def pack(self, claim: Claim, commit: Commit, key: Item) -> PackedTexts:
+        """Pack each long text that the commit writes into the item with the ``key``.
 
         Raises :class:`TooLarge`, naming each size, for what no item can hold.
         """
@@ -77,11 +78,12 @@ class CommitTexts:
         stored = {name: text.size for name, text in packed.items() if text is not None}
         if "state" not in packed and (state := self.stored_state(claim)):
             stored["state"] = state
-        beside = _sizes_beside(claim, commit)
+        kept_free = _kept_free(commit)
+        beside = _sizes_beside(claim.item, commit, key, kept_free)
         sizes = stored | beside
         if (whole := sum(sizes.values())) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
-        rest = sum(beside.values()) - FIXED - _kept_free(commit)
+        rest = sum(beside.values()) - FIXED - kept_free
         stored.pop(PLAN, None)  # it is a part of the wait
         return PackedTexts(packed, LARGEST_ITEM - whole, stored, rest)
 
@@ -158,13 +160,13 @@ def _long_texts(hop: int, commit: Commit) -> dict[str, str | None]:
 # -- bytes of an item beside its long texts
 
 
-def _sizes_beside(claim: Claim, commit: Commit) -> dict[str, int]:
+def _sizes_beside(item: RunItem, commit: Commit, key: Item, kept_free: int) -> dict[str, int]:
     """Return the bytes by name of all that the item holds beside the texts of the commit."""
-    item, key = claim.item, run_key(claim.message.flow, claim.message.object_id)
-    sizes = {"the rest": rest_size(key, item.request_id, item.stages) + _kept_free(commit)}
+    sizes = {"the rest": rest_size(key, item.request_id, item.stages) + kept_free}
     if commit.wait is not None:
         sizes["the wait"] = _size_of_names(commit.wait)
-    sizes |= {**_failed_sizes(item, commit), **_sizes_of_callers(item)}
+    sizes |= _failed_sizes(item, commit)
+    sizes |= _sizes_of_callers(item)
     if item.cancellation is not None:
         sizes["the cancelled run"] = size_of_value(record_item(item.cancellation))
     if (late := kept_late(item, commit) or item.late) is not None:

@@ -12,8 +12,12 @@ from flowguard.aws.faults import error_code
 from flowguard.errors import KeyUnavailable
 from flowguard.payload.data_keys import NewDataKey
 
-_OF_ANOTHER_KEY: Final = "IncorrectKeyException"
-"""The code of KMS where another key has sealed the data key than the one that is asked."""
+LONGEST_DATA_KEY: Final = 6_144
+"""Bytes of a sealed data key. Decrypt refuses a longer one, and an empty one."""
+
+_OF_ANOTHER_KEY: Final = frozenset({"IncorrectKeyException", "ValidationException"})
+"""The codes of KMS where another key has sealed the data key than the one that is asked, or what is asked is malformed.
+Neither passes by itself: to take it for an outage would keep a forged message for days."""
 
 _NOT_OPENED: Final = "InvalidCiphertextException"
 """The code of KMS for a data key that was changed, or sealed in another encryption context."""
@@ -42,7 +46,9 @@ class KmsDataKeys:
         return NewDataKey(made["Plaintext"], made["CiphertextBlob"], made["KeyId"])
 
     def opened(self, sealed: bytes, keys: Sequence[str], context: Mapping[str, str]) -> bytes | None:
-        """Open a data key. None where it was changed, and where none of the keys has sealed it."""
+        """Open a data key. None where it was changed, can be none, and where none of the keys has sealed it."""
+        if not 0 < len(sealed) <= LONGEST_DATA_KEY:
+            return None
         for key in keys:
             try:
                 answer = self._client.decrypt(CiphertextBlob=sealed, KeyId=key, EncryptionContext=dict(context))
@@ -50,7 +56,7 @@ class KmsDataKeys:
                 code = error_code(error)
                 if code == _NOT_OPENED:
                     return None
-                if code != _OF_ANOTHER_KEY:
+                if code not in _OF_ANOTHER_KEY:
                     raise _unavailable(key, error) from None
             except botocore_errors.BotoCoreError as error:
                 raise _unavailable(key, error) from None

@@ -208,6 +208,9 @@ PLACE_IS_MINE: Final = "held.#hop = :holder AND size(line) = :nobody"
 FREE_PLACE: Final = "SET nonce = :nonce REMOVE held.#hop"
 """Nobody stands in line, who would have to be called."""
 
+NOT_SHORTENED: Final = _LIVES_LONGER
+"""Who was held up, and writes an earlier text, leaves the one that is there."""
+
 NOTE_ORDER: Final = "SET #ttl = :ttl"
 
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"
@@ -378,4 +381,9 @@ LEAVE_TRACE: Final = (
 TRACE_NAMES: Final = {"#status": "status", "#error": "error", "#ttl": "ttl"}
 # an answer that came early stays as a mark, if it is what was read, so that a copy of its message is no new answer
 IS_USED: Final = "given_by = :by AND used_by = :used"
+IS_AT_REST: Final = (
+    "attribute_exists(#status) AND (#status <> :running OR attribute_not_exists(#owner) OR lease_until < :now)"
+)
+IS_STARTED: Final = "#result = :read"
+EMPTY_STARTED: Final = "SET #result = :nothing"
 EMPTY_EARLY: Final = "SET #text = :nothing, forgotten = :yes, used_by = if_not_exists(used_by, :who)"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from flowguard.aws import botocore_errors
-from flowguard.errors import KeyUnavailable, SettingsError
+from flowguard.errors import KeyUnavailable, RowsUnwritten, SettingsError
 
 PAUSES: Final = (0.05, 0.1, 0.2)
 """Seconds before each further try: well within any lease."""
@@ -208,11 +208,14 @@ def _clients_code(error: Exception) -> str:
 def is_outage(error: Exception) -> bool:
     """Answer whether the error says that its service fails for now, whatever it is asked.
 
-    It does so of the network, credentials and settings, the keys of a codec, throttling and server errors, and where
-    access is denied or a resource is missing: the next record would meet the same. A refused content is of one record,
-    and a conflict of one item. Where botocore's errors cannot be loaded to tell these apart, little else works.
+    It does so of the network, credentials and settings, the key that a codec seals with, throttling and server errors,
+    and where access is denied or a resource is missing: the next record would meet the same. A refused content is of
+    one record, and so is the key that opens it; a conflict is of one item. Where botocore's errors cannot be loaded to
+    tell these apart, little else works.
     """
-    if isinstance(error, SettingsError | KeyUnavailable | botocore_errors.ErrorsNotLoaded):
+    if isinstance(error, KeyUnavailable):
+        return not error.opening
+    if isinstance(error, SettingsError | botocore_errors.ErrorsNotLoaded):
         return True
     try:
         return _is_outage_of_calls(error)
@@ -227,6 +230,16 @@ def _is_outage_of_calls(error: Exception) -> bool:
     if is_passing(error) or error_code(error) == "TransactionCanceledException":
         return False
     return not is_final(error)
+
+
+def fails_for_now(error: Exception) -> bool:
+    """Answer whether the same call may succeed later.
+
+    So it is in an outage, after throttling, after a conflict that the retries did not resolve, and where DynamoDB left
+    rows unprocessed. A call that is refused for good has to be changed by its caller.
+    """
+    is_conflict = isinstance(error, botocore_errors.ClientError) and not is_final(error)
+    return is_conflict or is_outage(error) or isinstance(error, RowsUnwritten)
 
 
 def error_code(error: botocore_errors.ClientError) -> str:

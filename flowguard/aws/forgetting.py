@@ -21,6 +21,7 @@ from flowguard.aws import botocore_errors, expressions
 from flowguard.aws.batch_writes import write_rows
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, number, run_key
+from flowguard.aws.object_scan import Started
 from flowguard.aws.object_traces import JOURNAL, Early
 from flowguard.aws.stored_texts import StoredText, StoredTexts
 from flowguard.errors import FlowguardError
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 TEXTS_A_ROW: Final = 200
 """Texts that a row of the journal names: with keys of 1,024 bytes they take half an item."""
+
+NOTHING_STARTED: Final = '["",""]'
+"""The result of a start without the ids of its request and object."""
 
 _NOBODY: Final = "forgotten"
 """Who has used an answer that was for nobody."""
@@ -124,6 +128,21 @@ class Forgetting(NamedTuple):
                 ":yes": {"BOOL": True},
                 ":who": {"S": _NOBODY},
             },
+        }
+        return self._change(call)
+
+    def empty_started(self, started: Started) -> bool:
+        """Take the ids from the entry of an Idempotency-Key. False where it has gone, or was begun anew.
+
+        The entry stays: a repeat of the request finds it, and starts nothing.
+        """
+        call: Any = {
+            "TableName": self.table,
+            "Key": started.key,
+            "UpdateExpression": expressions.EMPTY_STARTED,
+            "ConditionExpression": expressions.IS_STARTED,
+            "ExpressionAttributeNames": {"#result": "result"},
+            "ExpressionAttributeValues": {":read": started.result, ":nothing": {"S": NOTHING_STARTED}},
         }
         return self._change(call)
 

@@ -26,7 +26,7 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packed
 from flowguard.aws.wait_calls import WaitCalls, message_name, read_run, stored_answer
-from flowguard.errors import FlowguardError, TooLarge, shown
+from flowguard.errors import RowsUnwritten, TooLarge, shown
 from flowguard.protocol.answers import AskShard, judge_by_shard, judge_member
 from flowguard.protocol.groups import GroupRequest, Member, NewShard, Shard
 from flowguard.protocol.run import RunItem, Settled
@@ -47,17 +47,6 @@ class _RowAnswer(Enum):
     NOW = auto()
     BEFORE = auto()
     ANOTHER = auto()
-
-
-class RequestsUnwritten(FlowguardError):
-    """DynamoDB did not take some of the requests, however often they were written. The hop is not committed."""
-
-    def __init__(self, requests: int) -> None:
-        super().__init__(requests)
-        self.requests = requests
-
-    def __str__(self) -> str:
-        return f"{self.requests} requests of a group were not written; the hop is tried again"
 
 
 class DynamoDBGroups(NamedTuple):
@@ -82,7 +71,7 @@ class DynamoDBGroups(NamedTuple):
         calls = self.calls
         client = calls.client if calls.once is None else calls.once()
         if left := write_rows(client, calls.table, [{"PutRequest": {"Item": item}} for item in items], calls.pause):
-            raise RequestsUnwritten(left)
+            raise RowsUnwritten(left, "requests of a group")
 
     def _packed(self, shard: NewShard, place: int, request: GroupRequest) -> Item:
         key = self.calls.text_key(shard.flow, "groups", shard.key, str(shard.number), str(place))

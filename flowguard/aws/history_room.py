@@ -25,6 +25,7 @@ from flowguard.protocol.claims import answered_askers
 from flowguard.protocol.fields import FIELDS
 from flowguard.protocol.run import Claim, Commit, Rest, RunItem, Status
 from flowguard.protocol.run_history import LONGEST
+from flowguard.wire.message import TEXT_DIGEST
 
 NAME: Final = "history"
 
@@ -41,7 +42,7 @@ _TIMES_AND_FLAG: Final = 3 * 8 + 6 + 1
 _FIXED: Final = sum(map(len, _NAMES)) + _TIMES_AND_FLAG
 _COUNTS: Final = 5
 _MAP: Final = 3
-_FIRST_TEXT: Final = len("first_text") + 32 + len("text_epoch") + 3
+_FIRST_TEXT: Final = len("first_text") + len("text_epoch") + 3
 _KILLS: Final = len("kills") + 3
 
 _WRITTEN: Final = (
@@ -142,7 +143,7 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
     if item.by_look is not None and commit is None:
         yield _LOOK
     if item.first_text is not None and commit is None:
-        yield _FIRST_TEXT
+        yield _FIRST_TEXT + len(item.first_text)
     if item.kills and commit is not None:
         yield _KILLS
     if item.full_history or (commit is not None and commit.told_until is not None):
@@ -176,7 +177,7 @@ def _after_next_claim(size: int, item: RunItem, commit: Commit, texts: Mapping[s
     gone = {Status.RUNNING: ("outbox",), Status.COMPLETED: ("result",)}.get(commit.status, ())
     size -= sum(len(name) + texts[name] for name in gone if name in texts)
     if commit.status is Status.COMPLETED:
-        stage += _stages_size({}) + _FIRST_TEXT
+        stage += _stages_size({}) + _FIRST_TEXT + TEXT_DIGEST
     return size + stage + _LATER_STAGE, size + stage
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from flowguard.names.ids import ObjectId
 from flowguard.payload.codec import About
@@ -73,9 +73,12 @@ def rest_size(key: Item, request_id: str, stages: Mapping[str, str]) -> int:
     ``stages`` are those passed.
     """
     id_size = len(request_id.encode())
-    entries = sum(len(name.encode()) + len(text.encode()) + 1 for name, text in stages.items())
+    key_size = len(key["pk"]["S"].encode()) + len(key["sk"]["S"].encode())
     longest_stage = 64
-    return FIXED + sum(len(part["S"].encode()) for part in key.values()) + id_size + longest_stage + entries
+    size = FIXED + key_size + id_size + longest_stage
+    for name, text in stages.items():
+        size += len(name.encode()) + len(text.encode()) + 1
+    return size
 
 
 def message_problem(message: Message) -> str | None:
@@ -89,7 +92,8 @@ def message_problem(message: Message) -> str | None:
         ("stage's name", message.stage, _LONGEST_STAGE),
     )
     for part, text, longest in texts:
-        if problem := _text_problem(text, longest):
+        is_plain = text.isascii() and 0 < len(text) <= longest  # nearly all are
+        if not is_plain and (problem := _text_problem(text, longest)):
             return f"its {part} {problem}"
     for name in ("requested_at", "version", "hop", "retry", "redrive"):
         if not -_MOST < getattr(message, name) < _MOST:
@@ -138,15 +142,25 @@ _CODECS: Final[Mapping[Kind, tuple[Callable[[Any], Item], Callable[[Item], Any]]
 
 def stored(kind: Kind | type, value: Any) -> Item:
     """Return a value of a kind as the item holds it."""
-    if not isinstance(kind, Kind):
-        return record_item(value)
-    write, _ = _CODECS[kind]
-    return write(value)
+    return _writer(kind)(value)
 
 
-def values_of(fields: Iterable[Field], item: Any) -> Item:
-    """Return the values of fields as an expression names them, each from what ``item`` has under its name."""
-    return {f":{field.attribute}": stored(field.kind, getattr(item, field.value_name)) for field in fields}
+Values: TypeAlias = tuple[tuple[str, str, Callable[[Any], Item]], ...]
+"""For each value of an expression: its placeholder, the field that it is read from, and what writes it for DynamoDB."""
+
+
+def values_of(fields: Iterable[Field]) -> Values:
+    """Prepare the values of fields for expressions, once for all items."""
+    return tuple((f":{field.attribute}", field.value_name, _writer(field.kind)) for field in fields)
+
+
+def expression_values(values: Values, item: Any) -> Item:
+    """Return the values of one item by their placeholders, in DynamoDB's form."""
+    return {name: write(getattr(item, field)) for name, field, write in values}
+
+
+def _writer(kind: Kind | type) -> Callable[[Any], Item]:
+    return _CODECS[kind][0] if isinstance(kind, Kind) else record_item
 
 
 def record_item(record: Any) -> Item:

@@ -247,6 +247,29 @@ class DynamoDBLedger:
         raw: Any = answer.get("Item")
         return self._with_result(_entry(raw), raw) if raw else None
 
+    def remove(self, name: str, key: str, now: int) -> Entry | None:
+        """Remove an entry, and return it without its result. None where there is none, or a call is at work.
+
+        A result in S3 stays there, and its bucket's rules remove it.
+        """
+        call: Any = {
+            "TableName": self._table.name,
+            "Key": self._key(name, key),
+            "ConditionExpression": expressions.IS_AT_REST,
+            "ExpressionAttributeNames": {"#status": "status", "#owner": "owner"},
+            "ExpressionAttributeValues": {":running": {"S": EntryStatus.RUNNING.value}, ":now": number(now)},
+            "ReturnValues": "ALL_OLD",
+        }
+        try:
+            answer: Any = patiently(lambda: self._client.delete_item(**call), self._pause)
+        except botocore_errors.ClientError as error:
+            if error_code(error) == "ConditionalCheckFailedException":
+                return None
+            if error_code(error) == "ResourceNotFoundException":
+                raise self._no_table() from None
+            raise
+        return _entry(answer["Attributes"])
+
     def _with_result(self, entry: Entry, raw: Item) -> Entry:
         return entry._replace(result=self._packing.unpack(raw["result"], None)) if "result" in raw else entry
 

@@ -4,6 +4,7 @@
 
     pk group#<flow>#<key>#<shard>   sk shard      a part of a group that a run of the object asks: its ``asker``
     pk wait#<flow>#<id>             sk <digest>   an id that a run of the object waits for, or has waited for
+    pk once#start/<flow>#<key>      sk once       what a request over HTTP has started: its result names the object
     pk run#<any flow>#<object>      sk run        a run that the object's run has asked for: its request id says so
     pk run#<flow>#<other object>    sk run        a run with a request id of the object's, or with texts under one
 
@@ -14,7 +15,9 @@ the ids of both in its request id, so that it is found too.
 
 from __future__ import annotations
 
+import json
 import time
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -65,6 +68,17 @@ class Wait(NamedTuple):
     user: str
 
 
+class Started(NamedTuple):
+    """The entry of an Idempotency-Key. ``result`` is the attribute that names the request and the object.
+
+    ``at`` is the time of the request, ms.
+    """
+
+    key: Item
+    result: Item
+    at: int
+
+
 class Named(NamedTuple):
     """What names an object. ``shared`` are those requests which other objects have, or have texts of."""
 
@@ -72,6 +86,7 @@ class Named(NamedTuple):
     shards: Sequence[str]
     children: Sequence[Child]
     shared: frozenset[str]
+    started: Sequence[Started] = ()
 
 
 class _Run(NamedTuple):
@@ -105,13 +120,16 @@ class Scanned(NamedTuple):
     waits: Mapping[Child, Sequence[Wait]]
     shards: Mapping[Child, Sequence[str]]
     runs: Sequence[_Run]
+    started: Mapping[Child, Sequence[Started]]
 
     def named(self, of: Child, stems: Sequence[str], requests: Sequence[RequestTexts]) -> Named:
         """Return what names an object, whose runs have these stems and requests."""
         children = {run.of for run in self.runs if run.is_run and any(stem in run.request_id for stem in stems)}
         others = [run for run in self.runs if run.of.flow == of.flow and run.of != of]
         shared = frozenset(texts.request_id for texts in requests if any(run.shares(texts) for run in others))
-        return Named(self.waits.get(of, ()), self.shards.get(of, ()), sorted(children - {of}), shared)
+        return Named(
+            self.waits.get(of, ()), self.shards.get(of, ()), sorted(children - {of}), shared, self.started.get(of, ())
+        )
 
     def asked_for(self, texts: RequestTexts) -> bool:
         """Answer whether the object's runs have asked for the request: then others with its texts were looked for."""
@@ -140,6 +158,7 @@ class ObjectScan(NamedTuple):
     def read(self, client: DynamoDBClient, table: str, pause: Callable[[float], None] = time.sleep) -> Scanned:
         """Read the whole table, with one Scan for each MB."""
         waits, shards, runs = defaultdict[Child, list[Wait]](list), defaultdict[Child, list[str]](list), list[_Run]()
+        started = defaultdict[Child, list[Started]](list)
         for row in pages_of(lambda start: client.scan(TableName=table, **self._call(), **start), pause):
             kind, flow, rest = row["pk"]["S"].split("#", 2)
             if kind == "wait":
@@ -147,9 +166,14 @@ class ObjectScan(NamedTuple):
                 waits[Child(flow, row["object_id"]["S"])].append(wait)
             elif kind == "group":
                 shards[Child(flow, row["asker"]["S"])].append(row["pk"]["S"])
+            elif kind == "once":
+                if (of := _started_by(flow, row)) is not None:
+                    started[of].append(
+                        Started({name: row[name] for name in ("pk", "sk")}, row["result"], int(row["begun_at"]["N"]))
+                    )
             elif self._is_meant(run := _run(flow, rest, row)):
                 runs.append(run)
-        return Scanned(self.stems, waits, shards, runs)
+        return Scanned(self.stems, waits, shards, runs, started)
 
     def _is_meant(self, run: _Run) -> bool:
         """Answer whether a run is a child, or may have texts of a request. It may just have a long text."""
@@ -158,11 +182,19 @@ class ObjectScan(NamedTuple):
 
     def _call(self) -> Any:
         values: Item = {":object": {"S": self.of.object_id}}
-        conditions = [*self._waits_and_groups(values), *self._runs(values)]
+        conditions = [*self._waits_and_groups(values), *self._runs(values), *self._starts(values)]
         call: Any = {"FilterExpression": _any(conditions), "ExpressionAttributeValues": values}
-        if ":any_run" in values:
-            call["ExpressionAttributeNames"] = {"#k": "key", **_SHORT}
+        of_runs = {"#k": "key", **_SHORT} if ":any_run" in values else {}
+        call["ExpressionAttributeNames"] = {"#result": "result", **of_runs}
         return {"ConsistentRead": True, **call}
+
+    def _starts(self, values: Item) -> Iterator[str]:
+        """Yield the condition on entries of keys that have started runs of the object, or of what may be children."""
+        flows = dict.fromkeys([f"{self.of.flow}#", *self._beginnings()])
+        of_flows = {f":o{place}": {"S": f"once#start/{flow}"} for place, flow in enumerate(flows)}
+        values |= of_flows
+        begun = _any(f"begins_with(pk,{of_flow})" for of_flow in of_flows)
+        yield f"(({begun}) AND attribute_exists(#result))"
 
     def _waits_and_groups(self, values: Item) -> Iterator[str]:
         """Yield the conditions on waits and groups of the object and of what may be children, and add their values."""
@@ -204,6 +236,16 @@ def pages_of(read: Callable[[Any], Any], pause: Callable[[float], None]) -> Iter
 
 def _any(conditions: Iterable[str]) -> str:
     return " OR ".join(conditions)
+
+
+def _started_by(name: str, row: Item) -> Child | None:
+    """Return the object of which a run was started. None for what says none."""
+    try:
+        result = row["result"]
+        _, object_id = json.loads(zlib.decompress(result["B"]) if "B" in result else result["S"])
+        return Child(name.removeprefix("start/"), str(object_id))
+    except (ValueError, TypeError):
+        return None
 
 
 def _run(flow: str, object_id: str, row: Item) -> _Run:

@@ -9,6 +9,7 @@
                                    sk forget#…    texts in S3 that a removal was about to remove when it was cut off
     pk group#<flow>#<key>#<shard>                 the requests of its groups
     pk wait#<flow>#<id>            sk early       an answer that came before its wait
+    pk once#start/<flow>#<key>     sk once        the entry of an Idempotency-Key that has started a run
     <prefix><flow>/<request>/…     of S3          texts of its runs
 
 How they are found is in :mod:`flowguard.aws.object_scan`.
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowguard.aws.commit_texts import prefix_of_request
 from flowguard.aws.dead_letter_queue import explained
 from flowguard.aws.items import Item, run_key
-from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, Scanned, pages_of
+from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, Scanned, Started, pages_of
 from flowguard.aws.stored_texts import StoredText, StoredTexts, texts_of
 from flowguard.names.ids import ObjectId
 from flowguard.startup.named_tuple import NamedTuple
@@ -64,8 +65,9 @@ class Traces(NamedTuple):
     ``callers``, ``calls``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects
     have too: their texts look alike, and are not among ``texts``. So may those be of ``unknown`` requests of a
     child. ``waiting`` are requests that have left more than those, ``young`` counts texts that were written too
-    late to be among them. ``followed`` says that what its runs have asked for was looked for. ``journal`` is what a
-    removal that was cut off has left to do, in the rows with the keys ``journal_rows``.
+    late to be among them, ``unbegun`` entries of Idempotency-Key of requests that may yet begin. ``followed`` says
+    that what its runs have asked for was looked for. ``journal`` is what a removal that was cut off has left to do, in
+    the rows with the keys ``journal_rows``.
     """
 
     item: Item | None
@@ -75,12 +77,14 @@ class Traces(NamedTuple):
     history: tuple[Item, ...] = ()
     groups: tuple[Item, ...] = ()
     early: tuple[Early, ...] = ()
+    started: tuple[Started, ...] = ()
     texts: tuple[StoredText, ...] = ()
     children: tuple[Child, ...] = ()
     shared: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     waiting: frozenset[str] = frozenset()
     young: int = 0
+    unbegun: int = 0
     awaited: int = 0
     followed: bool = True
     journal: tuple[StoredText, ...] = ()
@@ -125,6 +129,7 @@ class TraceReader(NamedTuple):
         named = here.named(of, stems, [each.of for each in now])
         unknown = [each.of.request_id for each in now if scanned and not scanned.asked_for(each.of)]
         groups = [row for shard in named.shards for row in self._partition({"S": shard})]
+        started = tuple(each for each in named.started if rows.has_begun(each.at))
         unshared = [each for each in now if each.of.request_id not in named.shared.union(unknown)]
         return Traces(
             item=rows.item,
@@ -134,12 +139,14 @@ class TraceReader(NamedTuple):
             history=_keys([row for row in rows.of_kind(_HISTORY) if waiting.isdisjoint(_requests([row]))]),
             groups=_keys(groups),
             early=tuple(self._early(named)),
+            started=started,
             texts=_texts([*rows.rows, *groups], unshared),
             children=tuple(named.children),
             shared=tuple(sorted(named.shared.union(rows.of_others(runs)))),
             unknown=tuple(unknown),
             waiting=waiting,
             young=sum(each.young for each in [*unshared, *later]),
+            unbegun=len(named.started) - len(started),
             awaited=len(named.waits),
             followed=here.followed(stems),
             journal=tuple(rows.journal()),
@@ -221,6 +228,10 @@ class _Rows(NamedTuple):
     def of_others(self, runs: Iterable[tuple[str, int]]) -> list[str]:
         """Return the requests under whose ids the bucket has texts of all objects."""
         return [request for request in self._all_requests(runs) if request in _OTHERS]
+
+    def has_begun(self, at: int) -> bool:
+        """Answer whether a request of this time is no newer one than the object's run. One without a run may begin."""
+        return self.item is not None and at <= int(self.item[_TIME]["N"])
 
     def journal(self) -> Iterator[StoredText]:
         """Yield the texts that the journal names."""

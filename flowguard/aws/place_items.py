@@ -147,13 +147,22 @@ class DynamoDBPlaces(NamedTuple):
     # -- the texts of those who wait
 
     def keep_text(self, flow: str, object_id: str, token: str, text: str, until: int) -> bool:
-        """Keep the message that calls a hop, until then (ms). False for one that no row holds."""
+        """Keep the message that calls a hop, until then (ms) at least. False where no row holds it."""
         where = _text_key(flow, object_id, token)
         packed = self.packing.pack(text, None, about=about_of(where, "call"))
         if packed.size > LONGEST_TEXT:
             return False
         row = {**where, "call": packed.value, "ttl": number(until // 1000)}
-        patiently(lambda: self.client.put_item(TableName=self.table, Item=row), self.pause)
+        call: Any = {
+            "ConditionExpression": expressions.NOT_SHORTENED,
+            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ExpressionAttributeValues": {":ttl": row["ttl"]},
+        }
+        try:
+            patiently(lambda: self.client.put_item(TableName=self.table, Item=row, **call), self.pause)
+        except botocore_errors.ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
         return True
 
     def text(self, flow: str, object_id: str, token: str) -> str | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from flowguard.aws.clients import Clients, prepared_clients
-from flowguard.aws.faults import is_outage
+from flowguard.aws.faults import fails_for_now, is_outage
 from flowguard.aws.packing import Packing
 from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
@@ -71,6 +71,7 @@ def aws_services(
         signer=aws_signer(settings, clients, clock, jitter, pause),
         tokens=aws_tokens(settings, clients, clock, jitter, pause),
         is_outage=is_outage,
+        fails_for_now=fails_for_now,
         debug_sampled=settings.debug_sampled,
         names=settings.at_aws,
         run_table=settings.run_table,

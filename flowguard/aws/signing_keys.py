@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from flowguard.aws import botocore_errors
 from flowguard.aws.faults import is_refusal
 from flowguard.clock import Clock
-from flowguard.errors import SettingsError
+from flowguard.errors import KeyUnavailable, SettingsError
 from flowguard.settings import Settings
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire import tokens
@@ -86,9 +86,9 @@ def _keyring(setting: SecretStr, name: str, stores: _Stores) -> Keyring:
     store, _, place = text.partition(":")
     match store:
         case "ssm" if place:
-            return _stored(stores, lambda: Keys.parse(_parameter(stores.clients, place), name))
+            return _stored(stores, place, lambda: Keys.parse(_parameter(stores.clients, place), name))
         case "secretsmanager" if place:
-            return _stored(stores, lambda: Keys.parse(_secret(stores.clients, place, name), name))
+            return _stored(stores, place, lambda: Keys.parse(_secret(stores.clients, place, name), name))
         case "ssm" | "secretsmanager":
             raise SettingsError(name, f"{store}: is followed by no name")
         case _:
@@ -96,18 +96,21 @@ def _keyring(setting: SecretStr, name: str, stores: _Stores) -> Keyring:
             return Keyring(lambda: keys, stores.clock)
 
 
-def _stored(stores: _Stores, load: Callable[[], Keys]) -> Keyring:
-    """Make a keyring that tries again where the store is throttled or does not answer."""
+def _stored(stores: _Stores, place: str, load: Callable[[], Keys]) -> Keyring:
+    """Make a keyring that tries again where the store is throttled or does not answer.
+
+    At last it raises :class:`KeyUnavailable`, which costs no attempt of a run.
+    """
 
     def patient() -> Keys:
-        for seconds in PAUSES:
+        for seconds in (*PAUSES, None):
             try:
                 return load()
             except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
-                if is_refusal(error):
-                    raise
+                if seconds is None or is_refusal(error):
+                    raise KeyUnavailable(place, str(error)) from error
             stores.pause(seconds * (1 + stores.draw.random()) / 2)
-        return load()
+        raise AssertionError("the last try returns or raises")
 
     return Keyring(patient, stores.clock, stores.draw)
 

@@ -19,7 +19,6 @@ from flowguard.aws.item_texts import ItemTexts
 from flowguard.aws.items import Item, message_problem, read_item, read_record, run_key
 from flowguard.aws.packing import Packing
 from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
-from flowguard.aws.wait_calls import WaitCalls
 from flowguard.aws.writes import write_action
 from flowguard.errors import RunFailed, SettingsError, shown
 from flowguard.names.at_aws import AS_IN_CODE, Names
@@ -260,7 +259,8 @@ class DynamoDBStore:
     @property
     def waits(self) -> DynamoDBWaits:
         """Return what keeps answers and the rows that they are found by, in the same table."""
-        from flowguard.aws.waits import DynamoDBWaits  # a function that waits for nothing starts quicker
+        from flowguard.aws.wait_calls import WaitCalls  # a function that waits for nothing starts quicker
+        from flowguard.aws.waits import DynamoDBWaits  # the same
 
         with_plan, packing = self._item_texts.with_plan, self._packing
         return DynamoDBWaits(

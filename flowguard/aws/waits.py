@@ -3,9 +3,9 @@
 ::
 
     pk run#<flow>#<object>   sk run        the run item: the names without an answer, and the answers
-    pk wait#<flow>#<id>      sk <digest>   a row for each run that waits for the id: flow, object, request, hop, name
-    pk wait#<flow>#<id>      sk early      an answer that came before anything waited for it
-    pk wait#<flow>#<id>      sk #place#…   the row up to which an answer for many is settled
+    pk wait#<flow>#<id>      sk <digest>#…  a row for each run that waits for the id: flow, object, request, hop, name
+    pk wait#<flow>#<id>      sk early       an answer that came before anything waited for it
+    pk wait#<flow>#<id>      sk #place#…    the row up to which an answer for many is settled
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flowguard.aws import botocore_errors, expressions
@@ -33,7 +34,7 @@ from flowguard.aws.items import (
 from flowguard.aws.packing import Packed
 from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
 from flowguard.aws.wait_calls import WaitCalls, ended_by, is_at, message_name, read_run, run_values, stored_answer
-from flowguard.errors import FlowguardError, TooLarge, shown
+from flowguard.errors import RowsUnwritten, TooLarge, shown
 from flowguard.protocol.answers import judge
 from flowguard.protocol.groups import Member, request_of
 from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, TimedOut
@@ -243,7 +244,7 @@ class DynamoDBWaits(NamedTuple):
         """Write the rows, 25 to a BatchWriteItem. What DynamoDB leaves unprocessed is written again."""
         requests = [{"PutRequest": {"Item": _item(row)}} for row in rows]
         if left := write_rows(self.calls.client, self.calls.table, requests, self.calls.pause):
-            raise RowsUnwritten(left)
+            raise RowsUnwritten(left, "rows of what is awaited")
 
     def waiting_for(self, flow: str, awaited_id: str, by: str = "") -> Iterator[AwaitingRow]:
         """Yield who waits for the id, with one consistent query a page. A group has one row for all its requests.
@@ -251,9 +252,12 @@ class DynamoDBWaits(NamedTuple):
         Those whom the message ``by`` has reached in an earlier invocation are left out.
         """
         if (pair := request_of(awaited_id)) is not None:
-            group, member = pair
-            for row in self.waiting_for(flow, group):
-                yield row._replace(id=awaited_id, address=row.address._replace(name=member.text))
+            for row in self.waiting_for(flow, pair[0]):
+                yield row._replace(id=awaited_id, address=row.address._replace(name=pair[1].text))
+        for _, rows in groupby(self._rows(flow, awaited_id, by), key=lambda row: row.address):
+            yield self._committed(list(rows))
+
+    def _rows(self, flow: str, awaited_id: str, by: str) -> Iterator[AwaitingRow]:
         pk = awaiting_key(flow, awaited_id)["pk"]
         for page in self.calls.query(pk):
             if (after := _after_place(page["Items"], by)) is not None:
@@ -261,6 +265,19 @@ class DynamoDBWaits(NamedTuple):
                     yield from _rows(awaited_id, later["Items"])
                 return
             yield from _rows(awaited_id, page["Items"])
+
+    def _committed(self, rows: Sequence[AwaitingRow]) -> AwaitingRow:
+        """Return the row of the attempt that was committed. Of several for its stage the last to expire stands for it.
+
+        Until one is committed, the last stands for all: the answer is early, and comes again.
+        """
+        if len(rows) == 1:
+            return rows[0]
+        stored: Any = self.calls.run(rows[0].address)
+        item = read_run(stored)
+        wait = None if item is None else self.calls.with_plan(item, stored).wait
+        committed = None if wait is None or wait.plan is None else wait.plan.stage
+        return ([row for row in rows if row.stage == committed] or rows)[-1]
 
     def keep_place(self, flow: str, awaited_id: str, by: str, row: AwaitingRow, until: int) -> None:
         """Keep the row up to which the message ``by`` is settled, with one PutItem. It stands before all rows."""
@@ -368,8 +385,7 @@ def _place_of(by: str) -> str:
 
 def _after_place(items: Sequence[Any], by: str) -> Any:
     """Return the sort key of the last row that the message has reached. None where it begins."""
-    marks = [item for item in items if item["sk"]["S"] == _place_of(by)]
-    return marks[0]["after"] if marks else None
+    return next((item["after"] for item in items if item["sk"]["S"] == _place_of(by)), None)
 
 
 def _rows(awaited_id: str, items: Sequence[Any]) -> Iterator[AwaitingRow]:
@@ -401,17 +417,6 @@ def _kept_before(kept: Any, by: str, names: frozenset[str]) -> Kept:
     return Kept(is_new=False, is_outdated=is_same, is_beside=not is_same)
 
 
-class RowsUnwritten(FlowguardError):
-    """DynamoDB did not take some of the rows, however often they were written. The hop is not committed."""
-
-    def __init__(self, rows: int) -> None:
-        super().__init__(rows)
-        self.rows = rows
-
-    def __str__(self) -> str:
-        return f"{self.rows} rows of what is awaited were not written; the hop is tried again"
-
-
 def _after(before: RunItem, address: AnswerAddress, counts: bool) -> RunItem:
     wait = before.wait
     assert wait is not None  # noqa: S101 - its status is WAITING
@@ -419,23 +424,23 @@ def _after(before: RunItem, address: AnswerAddress, counts: bool) -> RunItem:
 
 
 def _item(row: AwaitingRow) -> Item:
-    """Return the row as it is stored. Attempts of one hop write the same row, and the last of them commits.
+    """Return the row as it is stored.
 
-    A late worker of another release may write after it, with another ``admits``.
+    Attempts of one hop may write at any time, also after another was committed. So each that says something else has a
+    row of its own.
     """
     a = row.address
     run = [a.object_id, a.request_id, a.requested_at, a.hop, a.name]
     digest = hashlib.sha256(json.dumps(run).encode()).hexdigest()
     return {
         **awaiting_key(a.flow, row.id),
-        "sk": {"S": digest},
+        "sk": {"S": f"{digest}#{row.expires_at // 1000}#{row.stage}"},
         "flow": {"S": a.flow},
         "object_id": {"S": a.object_id},
         "request_id": {"S": a.request_id},
         "requested_at": number(a.requested_at),
         "hop": number(a.hop),
         "name": {"S": a.name},
-        "admits": {"BOOL": a.admits},
         "stage": {"S": row.stage},
         "ttl": number(row.expires_at // 1000),
     }
@@ -451,7 +456,6 @@ def awaiting_row(awaited_id: str, item: Item) -> AwaitingRow:
             "at": int(item["requested_at"]["N"]),
             "hop": int(item["hop"]["N"]),
             "name": item["name"]["S"],
-            "admits": item["admits"]["BOOL"],
         }
     )
     return AwaitingRow(awaited_id, address, item["stage"]["S"], int(item["ttl"]["N"]) * 1000)

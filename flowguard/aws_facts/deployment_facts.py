@@ -137,6 +137,19 @@ DEPLOYMENT_FACTS: Final = (
         by_hand="`aws iam create-role` with a longer one shows the refusal.",
     ),
     Fact(
+        name="iam-role-names",
+        sentence="CloudFormation makes a role with a `RoleName` if who deploys says `CAPABILITY_NAMED_IAM`. An account "
+        "has each name of a role once, in all regions and whatever its case.",
+        source=Document(
+            "AWS::IAM::Role",
+            "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-iam-role.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/at_aws.py:rule_notes",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
         name="iam-denied-codes",
         sentence="A denial is 400 or 403 by service, and its code `AccessDenied`, `AccessDeniedException` or, at SNS, "
         "`AuthorizationError`.",
@@ -190,7 +203,11 @@ DEPLOYMENT_FACTS: Final = (
         "a policy can deny the others alone.",
         source=_SERVICES,
         read="2026-11",
-        relied_on_by=("deploy/resource_policies.py:_but", "docs/explain/trust.md"),
+        relied_on_by=(
+            "deploy/resource_policies.py:_but",
+            "deploy/planned/statements.py:names_service",
+            "docs/explain/trust.md",
+        ),
         engines=NOWHERE,
         by_hand="A queue that a topic feeds, and that is denied to others, shows it.",
     ),
@@ -198,7 +215,11 @@ DEPLOYMENT_FACTS: Final = (
         name="iam-deny-wins",
         sentence="What a statement of any policy denies, no other allows: also the policy of a queue.",
         source=_EVALUATION,
-        relied_on_by=("deploy/queue_policy_checks.py:check_queue_policy", "deploy/planned/policies.py:denied_to"),
+        relied_on_by=(
+            "deploy/queue_policy_checks.py:check_queue_policy",
+            "deploy/planned/policies.py:denied_to",
+            "deploy/planned/policies.py:lets_service",
+        ),
         words=("Policy",),
         engines=NOWHERE,
         by_hand="A queue whose policy denies a role shows it.",
@@ -267,6 +288,64 @@ DEPLOYMENT_FACTS: Final = (
         relied_on_by=("deploy/template.py:Template.scheduler_trust",),
         engines=NOWHERE,
         by_hand="The refusal shows when the first schedule is made.",
+    ),
+    Fact(
+        name="lambda-takes-a-role-of-its-account",
+        sentence="A trust policy may compare `aws:SourceAccount`: where Lambda takes a role, the function's account.",
+        source=Document(
+            "Working with AWS managed policies in the execution role",
+            "https://docs.aws.amazon.com/lambda/latest/dg/permissions-managed-policies.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/role_checks.py:check_roles",),
+        engines=NOWHERE,
+        by_hand="A function whose role compares it shows it.",
+    ),
+    Fact(
+        name="role-path-in-arn",
+        sentence="The ARN of a role or policy has its path before the name, `role/shop/place-order`. A path begins and "
+        "ends with `/`.",
+        source=Document(
+            "IAM identifiers", "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/planned/resources.py:Resource.arn", "deploy/planned/resources.py:Resources"),
+        engines=NOWHERE,
+        by_hand="A role with a path shows it.",
+    ),
+    Fact(
+        name="role-path-is-kept",
+        sentence="The path of a role is said when it is made: `UpdateRole` changes its description and its longest "
+        "session alone.",
+        source=Document("UpdateRole", "https://docs.aws.amazon.com/IAM/latest/APIReference/API_UpdateRole.html"),
+        read="2026-11",
+        relied_on_by=("deploy/role_checks.py:check_roles",),
+        engines=NOWHERE,
+        by_hand="A change of the path shows as a role made anew.",
+    ),
+    Fact(
+        name="role-told-whole",
+        sentence="`GetRole` returns a role's path, tags, permissions boundary and trust policy, which boto3 decodes.",
+        source=Document("GetRole", "https://docs.aws.amazon.com/IAM/latest/APIReference/API_GetRole.html"),
+        read="2026-11",
+        relied_on_by=("deploy/live.py:LiveAccount.role", "deploy/live.py:LiveAccount.trust"),
+        words=("AssumeRolePolicyDocument",),
+        engines=NOWHERE,
+        by_hand="Run flowguard doctor on a deployment: `trust-missing` would name each role.",
+    ),
+    Fact(
+        name="function-told-traced",
+        sentence="`GetFunctionConfiguration` returns `TracingConfig` with the mode `Active` or `PassThrough`; "
+        "`ListTags` the tags of a function by its ARN.",
+        source=Document(
+            "GetFunctionConfiguration",
+            "https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/live.py:LiveAccount.tags_of_function", "deploy/security_checks.py:check_security"),
+        words=("TracingConfig", "ListTags"),
+        engines=NOWHERE,
+        by_hand="Run flowguard doctor on a deployment with tracing and tags.",
     ),
     Fact(
         name="role-boundary",
@@ -432,7 +511,7 @@ DEPLOYMENT_FACTS: Final = (
         "has no resources that a policy could name.",
         source=_TRACED,
         relied_on_by=("deploy/permissions.py:TRACED",),
-        words=("TracingConfig",),
+        words=("TracingConfig", "ListTags"),
         engines=NOWHERE,
         by_hand="A trace that is missing shows it.",
     ),
@@ -445,6 +524,19 @@ DEPLOYMENT_FACTS: Final = (
         words=("GetResources", "TagFilters", "ResourceTypeFilters", "ResourceTagMappingList", "ResourceARN"),
         engines=NOWHERE,
         by_hand="`flowguard doctor` asks it.",
+    ),
+    Fact(
+        name="table-told-tagged",
+        sentence="`ListTagsOfResource` returns the tags of a table by its ARN, in pages.",
+        source=Document(
+            "ListTagsOfResource",
+            "https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ListTagsOfResource.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/live.py:LiveAccount.tags_of_table",),
+        words=("ListTagsOfResource", "ResourceArn", "TableArn"),
+        engines=NOWHERE,
+        by_hand="Run flowguard doctor on a deployment whose options say tags.",
     ),
     Fact(
         name="cfn-names-collide",

@@ -275,13 +275,13 @@ DYNAMODB_FACTS: Final = (
     ),
     Fact(
         name="dynamodb-index-writes",
-        sentence="A global index is eventually consistent and has entries only for items with both its keys. A write "
-        "that adds an entry costs one unit more, one that changes a key of it two, and one that changes nothing that "
-        "the index has costs none.",
+        sentence="A global index is eventually consistent, refuses ConsistentRead, states no order of items that have "
+        "one key in it, and has entries only for items with both its keys. A write that adds an entry costs one unit "
+        "more, one that changes a key of it two, and one that changes nothing that the index has costs none.",
         source=_INDEXES,
         read="2026-11",
         relied_on_by=("aws/indexed_runs.py:IndexedRuns", "docs/operate/many-runs.md"),
-        words=("GlobalSecondaryIndexes", "IndexName", "Projection", "ProjectionType"),
+        words=("GlobalSecondaryIndexes", "IndexName", "IndexStatus", "Projection", "ProjectionType"),
         engines=like("memory", "moto", "dynamodb-local"),
         by_hand="tests/aws/test_run_index_costs.py counts the units on DynamoDB Local.",
     ),

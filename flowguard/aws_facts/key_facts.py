@@ -345,6 +345,17 @@ KEY_FACTS: Final = (
         by_hand=_A_DOLLAR,
     ),
     Fact(
+        name="kms-longest-data-key",
+        sentence="`Decrypt` takes a `CiphertextBlob` of 1 to 6,144 bytes. What is malformed in a call is a "
+        "`ValidationException`.",
+        source=_DECRYPT,
+        read="2026-11",
+        relied_on_by=("aws/data_keys.py:LONGEST_DATA_KEY", "aws/data_keys.py:_OF_ANOTHER_KEY"),
+        limit=6_144,
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
         name="kms-conditions",
         sentence="A policy allows a call of KMS for one encryption context with `kms:EncryptionContext:<its name>`.",
         source=_KMS_CONDITIONS,

@@ -36,7 +36,9 @@ NOT_DONE: Final = 1  # the exit code where the run was not cancelled, or its mes
 @click.command()
 @click.argument("flow", metavar="MODULE:FLOW")
 @click.argument("object_id", metavar="[OBJECT]", required=False)
-@click.option("--why", metavar="TEXT", required=True, help="The text of the error with which the run ends.")
+@click.option(
+    "--why", metavar="TEXT", required=True, help="The text of the error with which the run ends. No codec seals it."
+)
 @connected
 @for_many
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON.")

@@ -29,6 +29,7 @@ from flowguard.deploy.planned.terraform_plan import read_plan
 from flowguard.deploy.problems import CannotDeploy
 
 FOUND: Final = 1  # the exit code where something is wrong
+RUNS: Final = 1_000  # items that are looked through for runs, where the command says no other number
 _STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
 
@@ -49,7 +50,9 @@ class NotExamined(click.ClickException):
 @click.option("--options", type=click.Path(path_type=Path), help="The TOML file that 'flowguard iac' takes.")
 @click.option("--endpoint-url", metavar="URL", help="Where all services are, if not at AWS.")
 @click.option("--region", metavar="NAME", help="AWS's region; the environment's or the profile's by default.")
-@click.option("--runs", type=click.IntRange(min=0), default=1_000, help="How many items to look through for runs.")
+@click.option(
+    "--runs", type=click.IntRange(min=0), help=f"How many items to look through for runs; {RUNS:,} by default."
+)
 @click.option("--template", type=click.Path(path_type=Path), help="A template of CloudFormation or SAM to look at.")
 @click.option(
     "--parameter",
@@ -67,7 +70,7 @@ def doctor(  # noqa: PLR0913 - the options of a command
     options: Path | None,
     endpoint_url: str | None,
     region: str | None,
-    runs: int,
+    runs: int | None,
     template: Path | None,
     parameters: tuple[str, ...],
     plan: Path | None,
@@ -86,22 +89,24 @@ def doctor(  # noqa: PLR0913 - the options of a command
     examined. Notes do not count.
     """
     _check_places(template=template, terraform_plan=plan, endpoint_url=endpoint_url)
+    if template is not None or plan is not None:
+        _check_live_alone(region=region, runs=runs)
     if parameters and template is None:
         raise click.UsageError("--parameter goes with --template")
-    given = _parsed(parameters)
+    given, most_runs = _parsed(parameters), RUNS if runs is None else runs
     if is_dev(endpoint_url):
         complain(_DEV)
     try:
         if template is None and plan is None:
             live = LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
             needed, chosen = read_needs(modules, options, live.export)
-            looked = examine(needed, chosen, live, now=SystemClock().now(), most_runs=runs)
+            looked = examine(needed, chosen, live, now=SystemClock().now(), most_runs=most_runs)
         else:
             needed, chosen = read_needs(modules, options, lambda name: given.get(f"{IMPORTED}{name}"))
             account = PlannedAccount(_planned(template, {**stand_ins(chosen.imports), **given}, plan), needed)
             looked = (
                 legible(each, chosen.imports)
-                for each in examine(needed, chosen, account, now=SystemClock().now(), most_runs=runs)
+                for each in examine(needed, chosen, account, now=SystemClock().now(), most_runs=most_runs)
             )
         findings = list(looked)
     except (NotLive, NotReadable, CannotDeploy) as error:
@@ -120,6 +125,12 @@ def _check_places(**places: object) -> None:
     given = [f"--{name.replace('_', '-')}" for name, place in places.items() if place is not None]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} are two places to look at; give one")
+
+
+def _check_live_alone(**options: object) -> None:
+    """Refuse the options that a file has no use for."""
+    if idle := [f"--{name}" for name, given in options.items() if given is not None]:
+        raise click.UsageError(f"{' and '.join(idle)}: a file is for any region, and has no runs; leave it out")
 
 
 def _planned(template: Path | None, parameters: Mapping[str, str], plan: Path | None) -> Resources:

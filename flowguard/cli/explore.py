@@ -19,6 +19,7 @@ import click
 from flowguard.cli.closed_imports import closed_imports
 from flowguard.cli.explore_options import (
     ENGINES,
+    each_once,
     fields_in,
     free_of,
     invariants_of,
@@ -49,6 +50,7 @@ from flowguard.testing.explorer.report.findings import NotRun, Report, Trace, vi
 from flowguard.testing.explorer.report.page import page, page_of_schedule
 from flowguard.testing.explorer.report.sarif import sarif
 from flowguard.testing.explorer.run.explored import load_explored
+from flowguard.testing.explorer.run.old_code import OldCode
 from flowguard.testing.explorer.run.sandbox import PATIENCE
 
 FOUND: Final = 1
@@ -129,6 +131,9 @@ MISTAKES: Final = (NoSuchFlow, NoSuchSchedule, UnmetSchedule, DefinitionError, S
     "--network", "--allow-network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it."
 )
 @click.option("--outside", metavar="HOST[=JSON]", multiple=True, help="A party outside, and its answer; repeat it.")
+@click.option(
+    "--postgres", metavar="URL", help="A test database of PostgreSQL; each schedule gets a copy, which is dropped."
+)
 @click.option("--any-order", is_flag=True, help="The end may depend on the order of the records.")
 @click.option("--may-fail", metavar="OBJECT", multiple=True, help="Its run may fail or not; repeat it.")
 @click.option("--invariants-only", is_flag=True, help="Compare no ends; check promises and invariants alone.")
@@ -141,6 +146,12 @@ MISTAKES: Final = (NoSuchFlow, NoSuchSchedule, UnmetSchedule, DefinitionError, S
 @click.option(
     "--weather", metavar="NAME[=SPAN][@SPAN],…", default="", help="A bad day that begins at each call in turn."
 )
+@click.option(
+    "--before",
+    metavar="DIRECTORY",
+    help="The older code, under the same module names: runs switch from one to the other, and back.",
+)
+@click.option("--rollback/--no-rollback", default=True, help="Whether the older code may be there at last, too.")
 @click.option("--partial/--not-partial", default=True, help="Whether ReportBatchItemFailures is on for plain handlers.")
 @click.option("--schedule", metavar="ID", help="Run exactly this schedule, and show its time line.")
 @click.option(
@@ -175,6 +186,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     same: tuple[str, ...],
     network: tuple[str, ...],
     outside: tuple[str, ...],
+    postgres: str | None,
     seconds: float | None,
     patience: float,
     engine: str,
@@ -192,6 +204,8 @@ def explore(  # noqa: PLR0913 - the options of a command
     together: bool,
     insider: bool | None,
     weather: str,
+    before: str | None,
+    rollback: bool,
     partial: bool,
     bound: int | None,
     walks: int | None,
@@ -216,6 +230,9 @@ def explore(  # noqa: PLR0913 - the options of a command
     A run that fails though nothing goes wrong is found, too, unless --failing names its object, or an expected.toml
     beside FILE does. Ctrl-C and SIGTERM end the search, and show what was found until then;
     with --resume FILE the same command goes on there.
+
+    With --before a release is tried while messages are in flight, and its rollback; 'git worktree add DIRECTORY v1'
+    makes the directory.
 
     Every single fault is tried, and the only message with its twin: a quarter of a minute of CPU for a flow of four
     stages. Each further request for the same object takes longer than the one before; --seconds stops. Pairs and walks
@@ -243,9 +260,10 @@ def explore(  # noqa: PLR0913 - the options of a command
             loaded = load_explored(
                 flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
             )
+            older = None if before is None else OldCode(before, [flow for flow in loaded if is_flow(flow)])
         expected = _Expected.of(files, events)
         about: dict[str, Any] = {
-            "tables": dict(map(table_in, tables)),
+            "tables": each_once(map(table_in, tables), "--table"),
             "invariants": invariants_of(loaded),
             "free": free_of(loaded, free),
             "either": items_in(either, "--either") or None,
@@ -253,7 +271,8 @@ def explore(  # noqa: PLR0913 - the options of a command
             "seed": seed,
             "same": fields_in(same, "--same", "QUEUE.FIELD"),
             "network": network,
-            "outside": dict(map(party_in, outside)) or None,
+            "outside": each_once(map(party_in, outside), "--outside") or None,
+            "postgres": postgres,
             "failing": (*failing, *expected.objects),
             "any_order": any_order,
             "may_fail": (*may_fail, *(name for name in expected.objects if name not in failing)),
@@ -263,12 +282,13 @@ def explore(  # noqa: PLR0913 - the options of a command
             "offload_above": offload_above,
             "buckets": buckets or None,
             "items": items_in(items) or None,
-            "answers": dict(map(named_json("--answer"), answers)) or None,
-            "stubs": dict(map(named_json("--stub"), stubs)) or None,
+            "answers": each_once(map(named_json("--answer"), answers), "--answer") or None,
+            "stubs": each_once(map(named_json("--stub"), stubs), "--stub") or None,
             "batch": batch if any(map(is_flow, loaded)) else 1,
             "together": together,
             "insider": insider,
             "weather": weather,
+            "before": older,
         }
         _write(html, "")  # before the minutes that an exploration may take
         _write(sarif_file, "", "--sarif")
@@ -278,7 +298,7 @@ def explore(  # noqa: PLR0913 - the options of a command
         with Progress() as progress, _interrupted_by_term():
             report = explored(
                 loaded, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
-                fail_under=fail_under, resume=resume, progress=progress, **about,
+                rollback=rollback, fail_under=fail_under, resume=resume, progress=progress, **about,
             )  # fmt: skip
         report = replace(report, names=names, not_run=expected.marked(report.not_run))
         _write(html, page(report) if html else "")

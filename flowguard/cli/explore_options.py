@@ -82,6 +82,16 @@ def fields_in(given: Iterable[str], option: str, form: str) -> dict[str, str]:
     return fields
 
 
+def each_once(given: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
+    """Return what an option gives by name. Raises :class:`SettingsError` for a name that is given twice."""
+    several: dict[str, Any] = {}
+    for name, value in given:
+        if name in several:
+            raise SettingsError(option, f"it is given twice for {name}; give it once")
+        several[name] = value
+    return several
+
+
 def party_in(text: str) -> tuple[str, Any]:
     """Parse ``--outside HOST`` and ``--outside HOST=JSON``. A host without an answer answers with an empty object."""
     return named_json("--outside")(text) if "=" in text else (text, None)

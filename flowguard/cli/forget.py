@@ -32,10 +32,13 @@ from flowguard.errors import NotForgotten, RunFailed, RunTooBusy
 from flowguard.flow import AnyFlow
 from flowguard.operate.cancel_run import CancelEnd, cancel_run
 from flowguard.operate.forget_object import OUT_OF_REACH, Forgetter, Forgotten
+from flowguard.operate.moments import iso, moment
+from flowguard.sql.fence import forget_statement
 from flowguard.wire.notification import to_json
 
 NOT_DONE: Final = 1  # the exit code where something that was to be removed is still there
 _WHY: Final = "its object is to be forgotten"
+_FENCE: Final = "its fence in a database of step.sql, if a stage has one: "
 
 
 @click.command()
@@ -89,10 +92,12 @@ def forget(
             _refuse(loaded, object_id, error, end, as_json=as_json)
         except RowsNotRemoved as error:
             _refuse(loaded, object_id, error, None, as_json=as_json)
+    beside = [*OUT_OF_REACH, *(_FENCE + statement for statement in _fences(report))]
     if as_json:
-        say_json(to_json({**_facts(report), "out_of_reach": OUT_OF_REACH}))
+        say_json(to_json({**_facts(report), "out_of_reach": beside}))
     else:
-        for text in (*_lines(report, really=yes), *(f"out of reach: {what}" for what in OUT_OF_REACH)):
+        now = command_time().clock.now()
+        for text in (*_lines(report, now, really=yes), *(f"out of reach: {what}" for what in beside)):
             say_line(text)
     sys.exit(NOT_DONE if yes and not report.is_complete else 0)
 
@@ -161,11 +166,19 @@ def _facts(report: Forgotten) -> dict[str, Any]:
         "cancelled": False,
         "found": report.counts,
         "left": [part._asdict() for part in report.left],
+        "late_until": None if report.late_until is None else iso(report.late_until),
         "children": [_facts(child) for child in report.children],
     }
 
 
-def _lines(report: Forgotten, *, really: bool) -> Iterator[str]:
+def _fences(report: Forgotten) -> Iterator[str]:
+    """Yield the statements that empty the fences of an object and of its children."""
+    yield forget_statement(report.flow, report.object_id)
+    for child in report.children:
+        yield from _fences(child)
+
+
+def _lines(report: Forgotten, now: int, *, really: bool) -> Iterator[str]:
     """Yield the lines of the report, and those of the children."""
     name = f"{report.flow} of {report.object_id}"
     if report.why_not is not None:
@@ -178,5 +191,7 @@ def _lines(report: Forgotten, *, really: bool) -> Iterator[str]:
         yield f"{'FORGOTTEN' if report.is_done else 'NOT ALL  '}  {name}: {report.stands}"
     yield from (f"  {count:>6}  {kind}" for kind, count in report.counts.items())
     yield from (f"  {part.number:>6}  {part.what}, left: {part.why}" for part in report.left)
+    if report.late_until is not None:
+        yield f"messages under way may come until {moment(report.late_until, now)}; each is dropped"
     for child in report.children:
-        yield from _lines(child, really=really)
+        yield from _lines(child, now, really=really)

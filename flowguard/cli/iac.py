@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.regions import in_one_region
 from flowguard.deploy.terraform import terraform_json, with_removed
 from flowguard.errors import DefinitionError, SettingsError
+from flowguard.names.at_aws import AS_IN_CODE
 from flowguard.project.loading import NoSuchFlow
 
 FORMATS: Final[Mapping[str, Callable[[Deployment, DeployOptions], str]]] = {
@@ -32,6 +34,10 @@ FORMATS: Final[Mapping[str, Callable[[Deployment, DeployOptions], str]]] = {
     "sam": sam,
     "terraform-json": terraform_json,
 }
+
+
+_UNDER_A_RULE: Final = re.compile(r'"FLOWGUARD_NAMES": (\{\s*"Fn::Sub": )?"(?!\*[,"])')
+"""A function of a template under a rule of the names. Single names stand behind the rule ``*``."""
 
 
 class NoTemplate(click.ClickException):
@@ -115,6 +121,8 @@ def iac(  # noqa: PLR0913 - the options of a command
     text = shown(text, chosen.imports)
     for note in needed.notes:
         complain(shown(note, chosen.imports))
+    if output is not None and is_template:
+        _tell_of_rule([output], needed)
     if output is not None:
         text = _left_over(output, text) if form == "terraform-json" and is_template else text
         _write(output, text if text.endswith("\n") else f"{text}\n")
@@ -147,6 +155,7 @@ def _write_stacks(directory: Path, needed: Deployment, options: DeployOptions) -
         raise NoTemplate(shown(str(error), options.imports)) from None
     for note in needed.notes:
         complain(shown(note, options.imports))
+    _tell_of_rule(directory.glob("*.json"), needed)
     for name, text in templates.items():
         _write(directory / name, text)
 
@@ -159,14 +168,29 @@ def _text(needed: Deployment, options: DeployOptions, form: str, *, as_json: boo
 
 def _left_over(output: Path, text: str) -> str:
     """Return the configuration with its ``removed`` blocks, and name on standard error what stays at AWS for them."""
-    try:
-        before = output.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):  # the file is new, or holds something else
-        before = ""
-    text, dropped = with_removed(before, text)
+    text, dropped = with_removed(_before(output), text)
     for address in dropped:
         complain(
             f"{address} is not in {output} any more; a removed block lets Terraform (1.7 or later) forget it, so "
             f"it stays at AWS with its messages and items; once it is empty, delete it there"
         )
     return text
+
+
+def _tell_of_rule(files: Iterable[Path], needed: Deployment) -> None:
+    """Say what is lost where the earlier templates in files had a rule of the names, and these have none."""
+    has_no_rule = needed.at_aws.rule == AS_IN_CODE.rule
+    if has_no_rule and needed.makes_scheduler_role and any(map(_UNDER_A_RULE.search, map(_before, files))):
+        complain(
+            "the template that was there had a rule of the names, and this one has none: the scheduler's role sends to "
+            "queues of the code's names alone, and what is scheduled already is lost when it is due; let it be sent "
+            "before, or make a new stack or state"
+        )
+
+
+def _before(file: Path) -> str:
+    """Return the text of a file that is written over. It is empty where the file is new, or holds something else."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -44,6 +44,7 @@ LEFT_BEHIND: Final = {
     "ui": "it serves no pages any more",
     "callback": "the answer may be given; the same command gives it if it is not, and changes nothing if it is",
     "once show": _READS,
+    "once forget": "without --yes nothing was changed; with it the entry may be gone, as 'flowguard once show' says",
     "init": "the project is written as a whole, or not at all",
     "graph": _READS,
     "cost": _READS,

@@ -120,7 +120,7 @@ class Encrypted:
         form, cipher, context = _read(sealed, about), _cipher(), _context(about)
         secret = self._keys().opening(form.data_key, _scope(context), self._may_open(form.key), context)
         if secret is None:
-            why = f"it says that {form.key} has sealed it, which may not open here, or it was changed or moved"
+            why = f"it says that {shown(form.key)} has sealed it, which may not open here, or it was changed or moved"
             raise CannotOpen(about.kind, why)
         plain = _decrypted(cipher(secret), form, about)
         return inflated(plain, self._largest, about) if form.is_compressed else plain

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from flowguard.clock import Clock
+from flowguard.errors import KeyUnavailable
 from flowguard.payload.data_keys import Context, DataKeys, NewDataKey
 from flowguard.startup.named_tuple import NamedTuple
 
@@ -22,6 +23,10 @@ MOST_OPENED: Final = 256
 MOST_SEALED: Final = 1 << 24
 """Values that one data key seals at most: far fewer than its random nonces are good for."""
 
+
+AWAY_MS: Final = 5_000
+"""How long a data key that could not be opened is not asked for again (ms): the records of an invocation that have it
+do not each wait for a service that is away."""
 
 _STAND_INS: Final[list[DataKeys]] = []
 
@@ -39,6 +44,10 @@ def standing_in(keys: DataKeys) -> Iterator[None]:
 def data_keys_here(make: Callable[[], DataKeys]) -> DataKeys:
     """Return the keys that stand in, else those that are made of AWS's own."""
     return _STAND_INS[-1] if _STAND_INS else make()
+
+
+_Name = TypeVar("_Name")
+_Kept = TypeVar("_Kept")
 
 
 class _Sealing(NamedTuple):
@@ -61,6 +70,7 @@ class KeptKeys:
         self._sealing: dict[str, _Sealing] = {}
         self._uses: dict[str, int] = {}
         self._opened: dict[tuple[bytes, str], tuple[bytes, int]] = {}
+        self._away: dict[tuple[bytes, str], tuple[KeyUnavailable, int]] = {}
 
     def sealing(self, key: str, scope: str, context: Context) -> NewDataKey:
         """Return the data key that seals now for a scope, which may be a new one."""
@@ -74,17 +84,32 @@ class KeptKeys:
         return kept.made
 
     def opening(self, sealed: bytes, scope: str, keys: Sequence[str], context: Context) -> bytes | None:
-        """Return the data key that has sealed a value of a scope. None where no key here opens it."""
+        """Return the data key that has sealed a value of a scope. None where no key here opens it.
+
+        One that could not be opened less than five seconds ago is not asked for again. Others are: the sender of a
+        message chooses its data key, and may choose one whose key is disabled.
+        """
         now, kept = self._clock.now(), self._opened.get((sealed, scope))
         if kept is not None and now < kept[1]:
             return kept[0]
-        secret = self.source.opened(sealed, keys, context)
+        if (away := self._away.get((sealed, scope))) is not None and now < away[1]:
+            raise KeyUnavailable(away[0].key, away[0].why)
+        try:
+            secret = self.source.opened(sealed, keys, context)
+        except KeyUnavailable as error:
+            self._note(self._away, (sealed, scope), (error, self._clock.now() + AWAY_MS))
+            raise
         if secret is not None:
             self._keep(sealed, scope, secret, now)
         return secret
 
     def _keep(self, sealed: bytes, scope: str, secret: bytes, now: int) -> None:
-        self._opened.pop((sealed, scope), None)
-        self._opened[sealed, scope] = secret, now + self._interval
-        for oldest in list(self._opened)[:-MOST_OPENED]:
-            self._opened.pop(oldest, None)
+        self._note(self._opened, (sealed, scope), (secret, now + self._interval))
+
+    @staticmethod
+    def _note(kept: dict[_Name, _Kept], name: _Name, value: _Kept) -> None:
+        """Keep a value as the newest. The oldest make room for it."""
+        kept.pop(name, None)
+        kept[name] = value
+        for oldest in list(kept)[:-MOST_OPENED]:
+            kept.pop(oldest, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -37,11 +37,20 @@ class Account(Protocol):
     @property
     def region(self) -> str | None: ...
 
+    @property
+    def adds_tags(self) -> bool:
+        """Answer whether a deployment may add tags that are not in here: those of its stack."""
+        ...
+
     def was_read(self, service: str, operation: str) -> bool: ...
 
     def queue(self, name: str, arn: str | None = None) -> Mapping[str, str] | None: ...
 
     def queues_of(self, tag: str, flows: list[str]) -> list[str] | None: ...
+
+    def untagged_queues(self, tag: str, flows: list[str], names: Sequence[str]) -> list[str]:
+        """Return those of the queues that are there and known to lack the tag of one of these flows."""
+        ...
 
     def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None: ...
 
@@ -103,7 +112,15 @@ class Account(Protocol):
 
     def code_signing(self, function: str) -> str | None: ...
 
+    def tags_of_function(self, name: str) -> Mapping[str, str] | None: ...
+
+    def tags_of_table(self, name: str) -> Mapping[str, str] | None: ...
+
     def role(self, name: str) -> Mapping[str, Any] | None: ...
+
+    def trust(self, role: str) -> Any:
+        """Return the document of the trust policy of a role. None if it may not be read."""
+        ...
 
     def bucket_key(self, bucket: str) -> str | None: ...
 
@@ -122,7 +139,7 @@ class Account(Protocol):
         ...
 
     def denied(
-        self, role: str, actions: list[str], resource: str, context: Mapping[str, str] | None = None
+        self, role: str, actions: list[str], resource: str, context: Mapping[str, str | None] | None = None
     ) -> list[str] | None: ...
 
     def clock(self) -> float | None: ...

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from itertools import product
 from typing import Any, Final, NamedTuple, assert_never
 
-from flowguard.deploy.codec_uses import ALIAS, FLOW, OF_ENVIRONMENT, alias_of
+from flowguard.deploy.codec_uses import ALIAS, FLOW, OF_CODEC, OF_ENVIRONMENT, OF_NO_CODEC, alias_of
 from flowguard.deploy.key_uses import only_through
 from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, Target
 from flowguard.deploy.problems import CannotDeploy
@@ -99,11 +101,13 @@ class AllowedActions(NamedTuple):
         listed = {"StringLike": {"s3:prefix": self.prefix}} if self.prefix is not None else {}
         return {"Condition": {**owned, **listed}} if owned or listed else {}
 
-    def context(self, account: str) -> dict[str, str]:
-        """Return the condition keys of a request that the statement allows."""
+    def contexts(self, account: str) -> Iterator[dict[str, str | None]]:
+        """Yield the condition keys of each request that the statement allows. It does not have those that are None."""
         equal = self.condition(account).get("Condition", {}).get("StringEquals", {})
-        first = {name: value if isinstance(value, str) else value[0] for name, value in equal.items()}
-        return first if self.prefix is None else {**first, "s3:prefix": self.prefix}
+        prefix = {} if self.prefix is None else {"s3:prefix": self.prefix}
+        lacking = OF_NO_CODEC if self.via else OF_CODEC if self.flows else {}
+        for values in product(*([value] if isinstance(value, str) else value for value in equal.values())):
+            yield {**lacking, **dict(zip(equal, values, strict=True)), **prefix}
 
 
 def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedActions, ...]:
@@ -226,7 +230,7 @@ def _arn(needed: Deployment, permission: Permission) -> Arn:
             return table_arn(name)
         case Target.STREAM:
             return stream_arn(name)
-        case Target.TOPIC | Target.NETWORK | Target.TRACES | Target.KEY | Target.DATABASE:
+        case Target.TOPIC | Target.NETWORK | Target.TRACES | Target.KEY | Target.DATABASE | Target.DATABASE_USER:
             return Arn(whole=name)
         case Target.CODEC_KEY:
             return codec_key_arn(name)

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from flowguard.deploy.arns import SCHEDULER_ROLE, AllowedActions, Arn, queue_arn, role_arn, statements_of
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, ScheduleNeed, StreamNeed, TableNeed
+from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm, alarms_of, metrics_of
+from flowguard.deploy.arns import (
+    SCHEDULER_ROLE,
+    AllowedActions,
+    Arn,
+    queue_arn,
+    role_arn,
+    rule_name,
+    statements_of,
+    stream_arn,
+)
+from flowguard.deploy.kafka_mapping import kafka_properties
+from flowguard.deploy.logical_ids import LogicalIds
+from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, ScheduleNeed, StreamNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.resource_policies import ResourcePolicies
 from flowguard.deploy.scheduler_permissions import scheduler_statements
 from flowguard.deploy.template import SYSTEM_LOG_LEVEL, VIEW
 
@@ -30,24 +44,37 @@ def described(needed: Deployment, options: DeployOptions) -> str:
         named = ", ".join(sorted({str(each) for each in options.imports.values()}))
         why = "has its value where CloudFormation deploys it, and nowhere else; give names and ARNs"
         raise CannotDeploy("the JSON", (f"{named} {why}, or have the template written",))
+    roles = _own_roles(needed)
+    policies = ResourcePolicies(needed, options, _Open(needed, roles))
+    of_queues = {queue.name: policy["Statement"] for queue, policy in policies.of_queues()}
     return json.dumps(
         {
             "flows": [flow.name for flow in needed.flows],
-            "functions": [_function(needed, function) for function in needed.functions],
+            "functions": [
+                {
+                    **_function(needed, function),
+                    "role_as": roles.get(function.name),
+                    "role_name": needed.role_name(function),
+                }
+                for function in needed.functions
+            ],
             "of_functions": _of_functions(options),
             "of_roles": {"path": options.role_path, "boundary": options.permissions_boundary},
             "kms_key": needed.kms_key,
             "tags": options.tags,
+            "owners": needed.owners,
             "tables": [_table(table) for table in needed.tables],
-            "queues": [_queue(queue) for queue in needed.queues],
-            "topics": [
-                {"arn": topic.arn, "existing": topic.existing, "buckets": topic.buckets, "kms_key": topic.kms_key}
-                for topic in needed.topics
+            "queues": [
+                {**_queue(needed, queue), "statements": of_queues.get(queue.name, [])} for queue in needed.queues
             ],
+            "topics": [_topic(topic, policies) for topic in needed.topics],
             "signing_secret": needed.signing_secret,
             "long_delays": needed.long_delays,
             "scheduler": _scheduler(needed) if needed.has_scheduler else None,
             "schedules": [_schedule(schedule) for schedule in needed.schedules],
+            "metrics": [_metric(metric) for metric in metrics_of(needed)],
+            "alarms": [_alarm(alarm) for alarm in alarms_of(needed, options.oldest_message)],
+            "alarms_to": options.alarms_to or None,
             "notes": needed.notes,
         },
         ensure_ascii=False,
@@ -62,10 +89,17 @@ def _of_functions(options: DeployOptions) -> dict[str, Any]:
         "log_level": options.log_level,
         "system_log_level": SYSTEM_LOG_LEVEL,
         "log_retention": options.log_retention,
+        "keeps_logs": options.keeps_logs,
         "code_signing": options.code_signing,
         "tracing": options.tracing,
         "vpc": None if options.vpc is None else options.vpc.model_dump(),
     }
+
+
+def _own_roles(needed: Deployment) -> dict[str, str]:
+    """Return the words that stand for the roles of functions in policies of queues, by the functions' names."""
+    ids = LogicalIds()
+    return {each.name: ids.camel("Role", each.name) for each in needed.functions if each.role is None}
 
 
 def _table(table: TableNeed) -> dict[str, Any]:
@@ -77,7 +111,14 @@ def _table(table: TableNeed) -> dict[str, Any]:
         "stream": VIEW if table.has_stream else None,
         "warm_writes": table.warm_writes,
         "warm_reads": table.warm_reads,
-        "run_index": table.run_index,
+        "indexes": [
+            {
+                "name": index.name,
+                "key": dict(zip(index.names, index.types, strict=True)),
+                "projection": "KEYS_ONLY" if index.keys_only else "ALL",
+            }
+            for index in table.indexes
+        ],
         "kms_key": table.kms_key,
     }
 
@@ -90,6 +131,7 @@ def _schedule(schedule: ScheduleNeed) -> dict[str, Any]:
         "queue": schedule.queue,
         "enabled": schedule.enabled,
         "input": schedule.input,
+        "undelivered": schedule.undelivered,
     }
 
 
@@ -99,23 +141,45 @@ def _scheduler(needed: Deployment) -> dict[str, Any]:
         "group": needed.scheduler_group,
         "existing": needed.existing_group,
         "role": needed.scheduler_role,
+        "role_arn": _filled(_scheduler_role(needed)),
         "sends_to": list(dict.fromkeys([*targets, *needed.undelivered_by_scheduler])),
         "undelivered": needed.undelivered_schedules,
-        "statements": [*scheduler_statements(needed, _Open(needed))],
+        "statements": [*scheduler_statements(needed, _Open(needed, {}))],
     }
 
 
-class _Open:
-    """References with placeholders for what the deployment fills in."""
+def _scheduler_role(needed: Deployment) -> Arn:
+    given = needed.scheduler_role
+    return SCHEDULER_ROLE if given is None else role_arn(given)
 
-    def __init__(self, needed: Deployment) -> None:
+
+class _Open:
+    """References with placeholders for what the deployment fills in. ``roles`` are those of functions."""
+
+    def __init__(self, needed: Deployment, roles: Mapping[str, str]) -> None:
         self._needed = needed
+        self._roles = roles
 
     def queue_arn(self, name: str) -> str:
         return _filled(queue_arn(self._needed, name))
 
+    def topic_arn(self, topic: TopicNeed) -> str:
+        return topic.arn
+
     def arn(self, arn: Arn) -> str:
         return _filled(arn)
+
+    def text(self, text: str) -> str:
+        return text
+
+    def account_reference(self) -> str:
+        return ACCOUNT
+
+    def function_role_reference(self, function: FunctionNeed) -> str:
+        return f"${{{self._roles[function.name]}}}"
+
+    def scheduler_role_arn(self) -> str:
+        return _filled(_scheduler_role(self._needed))
 
 
 def _function(needed: Deployment, function: FunctionNeed) -> dict[str, Any]:
@@ -126,7 +190,8 @@ def _function(needed: Deployment, function: FunctionNeed) -> dict[str, Any]:
         "once": function.definition.once.name if function.definition.once is not None else None,
         "serves": [f"{flow.name}/{stage.name}" for flow, stage in function.definition.stages],
         "reads": function.reads,
-        "streams": [_stream(stream) for stream in function.streams],
+        "streams": [_stream(function, stream) for stream in function.streams],
+        "owner": function.owner,
         "timeout": function.timeout,
         "memory": function.memory,
         "batch_size": function.batch_size,
@@ -154,8 +219,7 @@ def _environment(needed: Deployment, function: FunctionNeed) -> dict[str, str]:
     """
     variables = {name: value.replace("${", "${!") for name, value in function.environment}
     if "FLOWGUARD_SCHEDULER_GROUP" in variables:
-        given = needed.scheduler_role
-        variables["FLOWGUARD_SCHEDULER_ROLE"] = _filled(SCHEDULER_ROLE if given is None else role_arn(given))
+        variables["FLOWGUARD_SCHEDULER_ROLE"] = _filled(_scheduler_role(needed))
         if needed.undelivered_schedules is not None:
             variables["FLOWGUARD_SCHEDULER_UNDELIVERED"] = _filled(queue_arn(needed, needed.undelivered_schedules))
     if "FLOWGUARD_BUCKET" in variables:
@@ -174,11 +238,12 @@ def _filled(arn: Arn) -> str:
     return ROLE_OF_SCHEDULER if arn == SCHEDULER_ROLE else arn.filled(PARTITION, REGION, ACCOUNT)
 
 
-def _stream(stream: StreamNeed) -> dict[str, Any]:
+def _stream(function: FunctionNeed, stream: StreamNeed) -> dict[str, Any]:
     return {
         "name": stream.name,
         "service": stream.kind,
         "arn": stream.arn,
+        "source": _source(stream),
         "undelivered": stream.undelivered,
         "start": stream.start,
         "batch_size": stream.batch_size,
@@ -187,21 +252,69 @@ def _stream(stream: StreamNeed) -> dict[str, Any]:
         "max_age": stream.max_age,
         "max_attempts": stream.max_attempts,
         "kms_key": stream.kms_key,
-        "kafka": None if stream.kafka is None else asdict(stream.kafka),
+        "kafka": None
+        if stream.kafka is None
+        else {**asdict(stream.kafka), "mapping": kafka_properties(stream.kafka, function.name)},
     }
 
 
-def _queue(queue: QueueNeed) -> dict[str, Any]:
+def _source(stream: StreamNeed) -> str | None:
+    """Return the ARN of a stream. AWS gives that of a table's which is made; a cluster of Kafka outside has none."""
+    is_known = stream.arn is not None or stream.kind == "Kinesis"
+    return _filled(stream_arn(stream.arn or stream.place)) if is_known else None
+
+
+def _topic(topic: TopicNeed, policies: ResourcePolicies) -> dict[str, Any]:
+    return {
+        "arn": topic.arn,
+        "name": topic.name,
+        "existing": topic.existing,
+        "buckets": topic.buckets,
+        "kms_key": topic.kms_key,
+        "statements": policies.of_topic(topic)["Statement"] if topic.buckets and not topic.existing else [],
+    }
+
+
+def _metric(metric: LoggedMetric) -> dict[str, Any]:
+    return {
+        "function": metric.function,
+        "namespace": NAMESPACE,
+        "metric": metric.metric,
+        "pattern": metric.pattern,
+        "dimensions": {DIMENSION: f"$.{DIMENSION}"},
+    }
+
+
+def _alarm(alarm: MetricAlarm) -> dict[str, Any]:
+    name, value = alarm.dimension
+    told = {field: told for field, told in asdict(alarm).items() if field != "dimension"}
+    return {**told, "dimensions": {name: value}}
+
+
+def _queue(needed: Deployment, queue: QueueNeed) -> dict[str, Any]:
     return {
         "name": queue.name,
         "role": queue.role.value,
+        "owner": queue.owner,
         "reader": queue.reader,
         "visibility": queue.visibility,
         "retention": queue.retention,
         "give_up_to": queue.give_up_to,
         "max_receive_count": queue.max_receive_count if queue.give_up_to is not None else None,
-        "topics": queue.topics,
-        "rules": [{"bus": bus.name, "source": bus.source, "detail_type": bus.detail_type} for bus in queue.rules],
+        "topics": [
+            {"arn": arn, "undelivered": needed.undelivered(queue, fifo=needed.topic(arn).fifo).name}
+            for arn in queue.topics
+        ],
+        "rules": [
+            {
+                "name": rule_name(queue.name, bus),
+                "bus": bus.name,
+                "source": bus.source,
+                "detail_type": bus.detail_type,
+                "undelivered": needed.undelivered(queue, fifo=False).name,
+            }
+            for bus in queue.rules
+        ],
         "undelivered": queue.undelivered,
         "buckets": queue.buckets,
         "existing": not queue.made,

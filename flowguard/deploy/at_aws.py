@@ -24,7 +24,7 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import arn_of
 from flowguard.destinations import Queue
 from flowguard.flow import AnyFlow
-from flowguard.names.at_aws import NameKind, Names
+from flowguard.names.at_aws import AS_IN_CODE, NameKind, Names
 
 DEFAULT_GROUP: Final = "default"
 """The group of schedules that each account has."""
@@ -234,6 +234,41 @@ def _is_elsewhere(name: str) -> bool:
     return name.startswith("arn:")
 
 
+def rule_notes(needed: Deployment, options: DeployOptions) -> Iterator[str]:
+    """Yield what a rule of the names asks of who deploys, and what it does not change."""
+    if needed.at_aws.rule == AS_IN_CODE.rule:
+        return
+    if _roles(needed):
+        yield (
+            "roles of functions are named by the rule: CloudFormation takes the template with --capabilities "
+            "CAPABILITY_NAMED_IAM; named_roles = false of the options leaves their names to AWS"
+        )
+    if needed.makes_scheduler_role:
+        yield (
+            "the scheduler's role sends to queues of this rule alone: where this stack or state had another rule, or "
+            "none, what is scheduled already is lost when it is due; let it be sent before, or make a new stack or "
+            "state"
+        )
+    for setting in ("signing_keys", "token_keys"):
+        place = getattr(options.settings, setting)
+        if place is not None and not _is_made(place, needed):
+            yield (
+                f"{setting} is {place}, which no rule of the names changes: an environment with the same keys believes "
+                "what this one signs; name other ones for each"
+            )
+
+
+def _is_made(place: str, needed: Deployment) -> bool:
+    """Answer whether keys are in the secret that the template makes, under its rule."""
+    return needed.at_aws.by_rule(place.removeprefix(_SECRETS)) == needed.signing_secret
+
+
+def _roles(needed: Deployment) -> list[str]:
+    """Return the names of the roles that the template names."""
+    names = (needed.role_name(function) for function in needed.functions if function.role is None)
+    return [name for name in names if name is not None]
+
+
 def _problems(needed: Deployment) -> Iterator[str]:
     made = [topic.arn for topic in needed.topics if not topic.existing]
     names: dict[str, Iterable[str]] = {
@@ -250,3 +285,17 @@ def _problems(needed: Deployment) -> Iterator[str]:
                 yield f"a {kind} would be named {name!r} ({len(name)} characters), and {rule}; shorten the rule"
             elif times > 1:
                 yield f"{times} {kind}s would be named {name!r}; give one of them another name"
+    yield from _roles_alike(needed)
+
+
+def _roles_alike(needed: Deployment) -> Iterator[str]:
+    """Yield the roles whose names differ in case alone. Two functions of one name are another problem."""
+    alike: dict[str, set[str]] = {}
+    for name in _roles(needed):
+        alike.setdefault(name.lower(), set()).add(name)
+    for names in alike.values():
+        if len(names) > 1:
+            yield (
+                f"roles would be named {' and '.join(map(repr, sorted(names)))}, and IAM does not tell names apart by "
+                "case; give one of these functions another name, or say named_roles = false"
+            )

@@ -16,7 +16,7 @@ def check_buckets(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     yield from known(
         *(_queue_told(queue, bucket, live) for queue in needed.queues for bucket in queue.buckets),
         *(_topic_told(topic, bucket, live) for topic in needed.topics for bucket in topic.buckets),
-        *(_let_in(topic, bucket, live) for topic in needed.topics for bucket in topic.buckets),
+        *(_let_in(topic, bucket, needed.account, live) for topic in needed.topics for bucket in topic.buckets),
     )
 
 
@@ -51,12 +51,13 @@ def _silent(name: str, bucket: str, configuration: str) -> LiveFinding:
     )
 
 
-def _let_in(topic: TopicNeed, bucket: str, live: Account) -> Iterator[LiveFinding]:
-    """Yield a topic whose policy does not let a bucket publish."""
+def _let_in(topic: TopicNeed, bucket: str, home: str | None, live: Account) -> Iterator[LiveFinding]:
+    """Yield a topic whose policy does not let a bucket publish. A file leaves the account open: it is ``home`` then."""
     if (documents := live.topic_policies(topic.arn)) is None:
         return
     context = {"aws:SourceArn": f"arn:{topic.arn.split(':')[1]}:s3:::{bucket}"}
-    if (account := live.account) is not None:
+    account = home if live.account is None else live.account
+    if account is not None:
         context["aws:SourceAccount"] = account
     if lets_service(documents, S3, "sns:Publish", context) is False:
         yield error(

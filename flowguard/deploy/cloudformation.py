@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import LAMBDA, POLICY_VERSION, SCHEDULER, Arn, rule_name
 from flowguard.deploy.exports import exported
@@ -35,6 +34,7 @@ from flowguard.deploy.template import (
     warm_units,
 )
 from flowguard.destinations import Bus
+from flowguard.project.declared import TableIndex
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
 MOST_RESOURCES: Final = 500
@@ -53,12 +53,15 @@ def _schema(names: Sequence[str]) -> list[Json]:
     return [{"AttributeName": name, "KeyType": "RANGE" if place else "HASH"} for place, name in enumerate(names)]
 
 
+def _index(index: TableIndex) -> Json:
+    return {
+        "IndexName": index.name,
+        "KeySchema": _schema(index.names),
+        "Projection": {"ProjectionType": "KEYS_ONLY" if index.keys_only else "ALL"},
+    }
+
+
 _WARM: Final = ("WriteUnitsPerSecond", "ReadUnitsPerSecond")
-_RUN_INDEX: Final = {
-    "IndexName": RUN_INDEX,
-    "KeySchema": _schema(INDEX_KEY),
-    "Projection": {"ProjectionType": "KEYS_ONLY"},
-}
 _KEEP: Final = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
 _GROUP: Final = "SchedulerGroup"
 _SCHEDULER: Final = "SchedulerRole"
@@ -104,6 +107,8 @@ class _CloudFormation(Template):
         super().__init__(needed, options)
         self.resources: dict[str, Json] = {}
         self.outputs: dict[str, Json] = {}
+        for label in (_SCHEDULER, _GROUP):
+            self.ids.camel(label, "")  # no function's role, and no table, gets the label
 
     def whole(self) -> Json:
         """Return the template with all resources."""
@@ -149,7 +154,7 @@ class _CloudFormation(Template):
                     {"AttributeName": name, "AttributeType": kind} for name, kind in key_types(table).items()
                 ],
                 "KeySchema": _schema(table.key.names),
-                **({"GlobalSecondaryIndexes": [_RUN_INDEX]} if table.run_index else {}),
+                **({"GlobalSecondaryIndexes": [_index(each) for each in table.indexes]} if table.indexes else {}),
                 "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
                 "Tags": self._tags(self.needed.owners),
                 **(
@@ -266,7 +271,7 @@ class _CloudFormation(Template):
 
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
         trust = self.trusting(SCHEDULER, self.scheduler_trust())
-        self.resources[_SCHEDULER] = self._role(trust, statements, self.needed.owners)
+        self.resources[_SCHEDULER] = {**self._role(trust, statements, self.needed.owners, None), **_KEEP}
         self.outputs[f"{_SCHEDULER}Arn"] = {"Description": ABOUT_SCHEDULER, "Value": self.scheduler_role_reference()}
 
     def add_schedule(self, schedule: ScheduleNeed) -> None:
@@ -296,12 +301,15 @@ class _CloudFormation(Template):
     def _tags(self, owner: str) -> list[Json]:
         return [{"Key": key, "Value": value} for key, value in self.tagged(owner).items()]
 
-    def _role(self, trust: Json, statements: Sequence[Json], owner: str, policies: tuple[str, ...] = ()) -> Json:
+    def _role(
+        self, trust: Json, statements: Sequence[Json], owner: str, name: str | None, policies: tuple[str, ...] = ()
+    ) -> Json:
         boundary = self.options.permissions_boundary
         policy = {"Version": POLICY_VERSION, "Statement": [*statements]}
         return {
             "Type": "AWS::IAM::Role",
             "Properties": {
+                **({"RoleName": name} if name is not None else {}),
                 "AssumeRolePolicyDocument": trust,
                 **({"Path": self.options.role_path} if self.options.role_path != "/" else {}),
                 **({"PermissionsBoundary": boundary} if boundary is not None else {}),
@@ -316,7 +324,9 @@ class _CloudFormation(Template):
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> Json:
         logical_id = self.ids.camel("Role", function.name)
         trust = self.trusting(LAMBDA, {})
-        self.resources[logical_id] = self._role(trust, statements, function.owner, function.policies)
+        self.resources[logical_id] = self._role(
+            trust, statements, function.owner, self.needed.role_name(function), function.policies
+        )
         return {"Fn::GetAtt": [logical_id, "Arn"]}
 
     def add_log_group(self, function: FunctionNeed) -> Json:

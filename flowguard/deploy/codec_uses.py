@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from flowguard.codecs.encrypted import CONTEXT, ENVIRONMENT, Encrypted
@@ -21,6 +21,12 @@ OF_ENVIRONMENT: Final = f"kms:EncryptionContext:{ENVIRONMENT}"
 
 ALIAS: Final = "kms:RequestAlias"
 """The condition key that says by which alias a key was named. A policy cannot name an alias as a resource."""
+
+OF_CODEC: Final[Mapping[str, None]] = {"kms:ViaService": None, ALIAS: None}
+"""The condition keys that a codec's request lacks. It is a function's own, and by an alias only where that is said."""
+
+OF_NO_CODEC: Final[Mapping[str, None]] = {FLOW: None, OF_ENVIRONMENT: None}
+"""The condition keys that a service's request lacks. Its encryption context is the service's own."""
 
 
 def codec_permissions(function: FoundFunction) -> Iterator[Permission]:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from flowguard.deploy.accounts import account_notes, is_elsewhere, transaction_problems
-from flowguard.deploy.at_aws import names_of, under_names
+from flowguard.deploy.at_aws import names_of, rule_notes, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
 from flowguard.deploy.existing_notes import existing_notes, renamed_topics
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
@@ -27,7 +27,7 @@ from flowguard.deploy.needs import (
     Target,
     TopicNeed,
 )
-from flowguard.deploy.options import POLICIES_OF_A_ROLE, RETENTIONS, DeployOptions, FunctionOptions
+from flowguard.deploy.options import OF_MADE_ROLES, POLICIES_OF_A_ROLE, RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.own_calls import note_of
 from flowguard.deploy.permissions import (
     IN_VPC,
@@ -42,7 +42,8 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.published_topics import names_in_effect, published, published_topics
 from flowguard.deploy.queue_names import no_queue_problems, same_name_problems
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
-from flowguard.deploy.schedule_plan import schedule_problems, schedules_of
+from flowguard.deploy.schedule_plan import schedule_problems, schedules_of, unscheduled_notes
+from flowguard.deploy.sql_uses import connecting
 from flowguard.deploy.stream_plan import stream_notes, stream_problems, streams_of, tables_with_stream
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
@@ -134,9 +135,11 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
             *_unbounded(needed),
             *_many_policies(needed),
             *_unmet_options(made, tables, plan, options, names_in_effect(needed, options)),
+            *_unmet_secrets(needed, signing_secret, options),
         ),
         unknown=unknown,
         account=options.account,
+        named_roles=options.named_roles,
     )
     if misnamed := (*no_queue_problems(deployment), *same_name_problems(deployment, options)):
         raise CannotDeploy(modules, misnamed)
@@ -144,7 +147,8 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     deployed = under_names(under_keys(deployment, options), names_of(options), group_is_given=is_given)
     if refused := (*transaction_problems(deployed), *variable_problems(deployed)):
         raise CannotDeploy(modules, refused)
-    return replace(deployed, notes=(*deployed.notes, *account_notes(deployed)))
+    more = (*account_notes(deployed), *rule_notes(deployed, options), *unscheduled_notes(deployed, options))
+    return replace(deployed, notes=(*deployed.notes, *more))
 
 
 def name_of(function: FoundFunction, options: DeployOptions) -> str:
@@ -206,9 +210,26 @@ def _option_problems(functions: Sequence[FoundFunction], options: DeployOptions)
         queue = _options_of(function, options).queue
         if queue is not None and function.once is None:
             yield f"{function.handler} has queue = {queue!r}, which is for functions under @once; its flow says inbox="
+        yield from _idle_options(function, options)
     if options.log_retention not in RETENTIONS:
         days = ", ".join(map(str, RETENTIONS))
         yield f"log_retention is {options.log_retention}; CloudWatch keeps logs for {days} days"
+
+
+def _idle_options(function: FoundFunction, options: DeployOptions) -> Iterator[str]:
+    """Yield the options of one function that have no effect there. Those of all are for whom they fit."""
+    alone = options.own_of(function.attribute, function.handler)
+    given = set() if alone is None else {name for name in alone.model_fields_set if getattr(alone, name)}
+    if (role := _options_of(function, options).role) is not None:
+        for name in sorted(given & {*OF_MADE_ROLES}):
+            yield f"{function.handler} has {name}, and {role} for a role by [defaults], to which nothing is attached"
+    starts = function.kind is FunctionKind.STARTS
+    if "url_auth" in given and not starts:
+        yield f"{function.handler} has url_auth, which is for functions of start_handler: it starts no runs over HTTP"
+    if starts and (of_queues := sorted(given & {"batch_size", "max_concurrency", "window"})):
+        yield f"{function.handler} has {', '.join(of_queues)}, which is for functions that read queues: it reads none"
+    if "url_concurrency" in given and not (starts or _takes_http(function)):
+        yield f"{function.handler} has url_concurrency, and gets no URL: it starts no runs over HTTP and makes no links"
 
 
 def _batch_problems(function: FoundFunction, options: FunctionOptions, queues: Iterable[Queue]) -> Iterator[str]:
@@ -376,6 +397,7 @@ def _function(
 ) -> FunctionNeed:
     chosen = _options_of(function, options)
     permissions = permissions_of(function, reads, name=name, scope=scope, settings=options.settings, streams=streams)
+    permissions = (*permissions, *connecting(chosen.database_users))
     permissions = permissions if options.vpc is None else (*permissions, IN_VPC)
     permissions = (*permissions, TRACED) if options.tracing else permissions
     return FunctionNeed(
@@ -469,7 +491,18 @@ def _unmet_options(
     }
     for section, names in known.items():
         for name in sorted(set(getattr(options, section)) - names):
-            yield f"the options say [{section}.{shown(name)[1:-1]}], and nothing here is called that; it has no effect"
+            yield _no_effect(section, name)
+
+
+def _unmet_secrets(functions: Iterable[FunctionNeed], made: str | None, options: DeployOptions) -> Iterator[str]:
+    """Yield a note for each secret of the options that no function reads, or that the template makes."""
+    allowed = (permission for function in functions for permission in function.permissions)
+    read = {each.name for each in allowed if each.on in (Target.PARAMETER, Target.SECRET)} - {made}
+    yield from (_no_effect("secrets", name) for name in sorted(options.secrets.keys() - read))
+
+
+def _no_effect(section: str, name: str) -> str:
+    return f"the options say [{section}.{shown(name)[1:-1]}], and nothing here is called that; it has no effect"
 
 
 def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options: DeployOptions) -> Iterator[str]:

@@ -14,7 +14,7 @@ from flowguard.deploy.key_checks import check_keys
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.open_queue_checks import check_open_queues
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.queue_checks import check_left_over, check_queues
+from flowguard.deploy.queue_checks import check_left_over, check_queue_tags, check_queues
 from flowguard.deploy.regions import check_regions
 from flowguard.deploy.security_checks import check_security
 from flowguard.deploy.table_checks import check_runs, check_tables
@@ -34,6 +34,7 @@ def examine(
     yield from check_queues(needed, live)
     yield from check_open_queues(needed, options, live)
     yield from check_left_over(needed, live)
+    yield from check_queue_tags(needed, live)
     yield from check_buckets(needed, live)
     yield from check_events(needed, live)
     yield from check_functions(needed, live)

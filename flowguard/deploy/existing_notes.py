@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
-from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.at_aws import names_of
 from flowguard.deploy.needs import QueueNeed, TableNeed
 from flowguard.deploy.options import DeployOptions
@@ -60,13 +59,17 @@ def _moved(flows: Iterable[AnyFlow], queues: Sequence[QueueNeed], options: Deplo
 
 
 def _indexed(tables: Iterable[TableNeed], options: DeployOptions) -> Iterator[str]:
-    """Yield a note for the table that is to have an index, where no template makes the table."""
+    """Yield a note for each index of a table that no template makes."""
     for table in tables:
-        name = str(options.tables[table.name].name) if table.run_index else ""
-        if table.run_index and (table.existing or name.startswith("arn:")):
+        name = str(options.tables[table.name].name) if table.name in options.tables else ""
+        if not table.existing and not name.startswith("arn:"):
+            continue
+        for index in table.indexes:
+            who = "TABLES" if index in table.key.indexes else "run_index"
+            holds = "its keys alone" if index.keys_only else "all attributes"
             yield (
-                f"[tables.{table.name}] run_index adds nothing to a table that is there already: add the index "
-                f"{RUN_INDEX} of {' and '.join(INDEX_KEY)}, with its keys alone, by aws dynamodb update-table; "
+                f"[tables.{table.name}] {who} adds nothing to a table that is there already: add the index "
+                f"{index.name} of {' and '.join(index.names)}, with {holds}, by aws dynamodb update-table; "
                 f"flowguard doctor says whether it is there"
             )
 

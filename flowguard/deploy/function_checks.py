@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from flowguard.deploy.account import DEFAULT_TIMEOUT, Account, known
-from flowguard.deploy.arns import statements_of
+from flowguard.deploy.arns import SCHEDULER_ROLE, AllowedActions, statements_of
 from flowguard.deploy.batch_plan import time_for
+from flowguard.deploy.codec_uses import FLOW
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
@@ -31,6 +32,13 @@ _LEVELS: Final = frozenset({"TRACE", "DEBUG", "INFO"})
 
 _OWN: Final = frozenset(f"FLOWGUARD_{name.upper()}" for name in Settings.model_fields)
 
+
+_REFUSED: Final = "what it does there is refused, and its runs or records fail or stop"
+_WITHOUT: Final = {
+    "ec2": "Lambda makes no network interfaces for it, and does not start it",
+    "xray": "X-Ray gets no traces of it",
+}
+"""What comes of a permission that Lambda itself lacks on all resources, by the service. A policy may name some."""
 
 _RUNTIME: Final = re.compile(r"python3\.(1[1-9]|[2-9]\d)")
 """The runtimes that flowguard works on."""
@@ -331,18 +339,35 @@ def _permissions(
     for statement in statements_of(needed, function):
         resources = [arn.filled(*home) for arn in statement.arns]
         for resource in streams_there(function, resources, live) if of_streams else resources:
-            if not resource.startswith("arn:"):  # the scheduler's own role, whatever its name
+            if resource == SCHEDULER_ROLE.whole:  # whatever its name
                 continue
             if is_any_stream(resource) and not of_streams:
                 continue
-            denied = live.denied(role, [*statement.actions], resource, statement.context(owner))
+            denied = _denied(statement, resource, role, owner, live)
             if denied is None:
                 return  # nobody says
-            if denied:
-                yield error(
+            for actions, where in denied.items():
+                is_everything = resource == "*"
+                yield (warning if is_everything else error)(
                     "permission-missing",
                     function.name,
-                    f"its role may not {', '.join(denied)} on {resource}",
-                    "what it does there is refused, and its runs or records fail or stop",
-                    f"allow {role} to {', '.join(denied)} on it",
+                    f"its role may not {', '.join(actions)} on {'all resources' if is_everything else resource}{where}",
+                    _WITHOUT.get(actions[0].partition(":")[0], _REFUSED),
+                    f"allow {role} to {', '.join(actions)} on it{where}",
                 )
+
+
+def _denied(
+    statement: AllowedActions, resource: str, role: str, owner: str, live: Account
+) -> Mapping[tuple[str, ...], str] | None:
+    """Return what a role is denied on a resource, with the services and flows that this is for. None: nobody says."""
+    places: dict[tuple[str, ...], list[str]] = {}
+    for context in statement.contexts(owner):
+        denied = live.denied(role, [*statement.actions], resource, context)
+        if denied is None:
+            return None
+        if denied:
+            place = context.get("kms:ViaService") or context.get(FLOW)
+            places.setdefault(tuple(denied), []).extend([] if place is None else [place])
+    by = "through" if statement.via else "for the flows"
+    return {actions: f", {by} {', '.join(where)}" if where else "" for actions, where in places.items()}

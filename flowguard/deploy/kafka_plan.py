@@ -55,6 +55,8 @@ def kafka_problems(stream: Stream, chosen: StreamOptions, section: str, function
         yield f"{section} has auth = {topic.auth}, which MSK does not take; it takes {' and '.join(sorted(_OF_MSK))}"
     if topic.secret is None and "auth" in chosen.model_fields_set:
         yield f'{section} says auth, and no secret = "arn:aws:secretsmanager:…" for it; name the secret'
+    if topic.secret is None and chosen.kms_key is not None:
+        yield f"{section} has kms_key, which is the key of the secret of a topic of Kafka, and no secret; take it out"
     if chosen.parallel > 1:
         yield f"{section} has parallel = {chosen.parallel}, which is for shards; for partitions it is pollers"
     if timeout > LONGEST_TIMEOUT:

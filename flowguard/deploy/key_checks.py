@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from flowguard.deploy.account import Account, NotKnown, known
+from flowguard.deploy.codec_uses import OF_NO_CODEC
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.key_policy import ALARMS
 from flowguard.deploy.key_uses import SENDS, through, using_keys
@@ -86,7 +87,7 @@ def _role(function: FunctionNeed, permission: Permission, live: Account) -> Iter
     key, role = permission.name, str(there["Role"])
     policy = live.key_policy(key)
     for service, place in zip(permission.via, through(key, permission.via), strict=True):
-        context = {"kms:ViaService": place}
+        context = {**OF_NO_CODEC, "kms:ViaService": place}
         denied = live.denied(role, [*permission.actions], key, context)
         yield from _judged(function, service, key, role, policy, denied, permission.actions, context)
 
@@ -99,7 +100,7 @@ def _judged(
     policy: Any,
     denied: list[str] | None,
     actions: tuple[str, ...],
-    context: Mapping[str, str],
+    context: Mapping[str, str | None],
 ) -> Iterator[LiveFinding]:
     """Yield what neither the role's policies nor the key's allow."""
     refused = [] if denied is None else denied

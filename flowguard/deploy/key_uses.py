@@ -101,6 +101,7 @@ class _Uses:
             for stream in streams
             if stream.kafka is not None and stream.kafka.secret is not None
         }
+        self._made_secret = needed.signing_secret
         self._bucket = options.bucket_key if options.bucket_key is not None else options.kms_key
 
     def of_function(self, function: FunctionNeed) -> FunctionNeed:
@@ -132,13 +133,20 @@ class _Uses:
             case Target.OBJECTS:
                 yield from _used(self._bucket, "s3", SENDS)
             case Target.PARAMETER:
-                yield from _used(self._options.kms_key, "ssm", READS)
+                yield from _used(self._key_of_secret(permission.name), "ssm", READS)
             case Target.SECRET:
-                yield from _used(self._secrets.get(permission.name, self._options.kms_key), "secretsmanager", READS)
+                yield from _used(self._key_of_secret(permission.name), "secretsmanager", READS)
             case Target.SCHEDULES:
                 yield from _used(self._options.kms_key, "scheduler", SCHEDULES)
             case _:
                 pass
+
+    def _key_of_secret(self, name: str) -> str | None:
+        """Return the key of a secret or parameter. One that the template makes is under that of the deployment."""
+        given = self._options.secrets.get(name)
+        if given is None or name == self._made_secret:
+            return self._secrets.get(name, self._options.kms_key)
+        return given.kms_key
 
     def _of_queue(self, name: str, actions: Iterable[str]) -> Iterator[Use]:
         """Yield the uses of a queue's key, and of the keys of queues from which SQS moves messages there."""

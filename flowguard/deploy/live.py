@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -135,6 +135,11 @@ class LiveAccount:
                 return sorted(names)
             params["PaginationToken"] = page["PaginationToken"]
 
+    def untagged_queues(self, tag: str, flows: list[str], names: Sequence[str]) -> list[str]:
+        """Return those of the queues that are there without the tag. None of them if tags may not be read."""
+        tagged = self.queues_of(tag, flows)
+        return [] if tagged is None else [each for each in names if each not in tagged and self.queue(each) is not None]
+
     def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None:
         """Return the attributes of each subscription of a topic."""
         first = self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic)
@@ -205,6 +210,20 @@ class LiveAccount:
         """Return the key of a table. It is empty for none. None if it may not be read."""
         table = self.table(name)
         return None if table is None else str(table.get("SSEDescription", {}).get("KMSMasterKeyArn", ""))
+
+    def tags_of_table(self, name: str) -> Mapping[str, str] | None:
+        """Return the tags of a table. None if they may not be read."""
+        if (table := self.table(name)) is None:
+            return None
+        params, tags = {"ResourceArn": table["TableArn"]}, dict[str, str]()
+        while True:
+            page = self._ask("dynamodb", "list_tags_of_resource", **params)
+            if page is None:
+                return None
+            tags |= {each["Key"]: each["Value"] for each in page.get("Tags", ())}
+            if not page.get("NextToken"):
+                return tags
+            params["NextToken"] = page["NextToken"]
 
     def time_to_live(self, name: str) -> Mapping[str, Any] | None:
         """Return the time-to-live setting of a table."""
@@ -294,6 +313,19 @@ class LiveAccount:
         answer = self._ask("lambda", "get_function_code_signing_config", FunctionName=function)
         return None if answer is None else str(answer.get("CodeSigningConfigArn", ""))
 
+    def tags_of_function(self, name: str) -> Mapping[str, str] | None:
+        """Return the tags of a function. None if they may not be read."""
+        if (function := self.function(name)) is None:
+            return None
+        answer = self._ask("lambda", "list_tags", Resource=function["FunctionArn"])
+        tags: Mapping[str, str] | None = None if answer is None else answer.get("Tags", {})
+        return tags
+
+    def trust(self, role: str) -> Any:
+        """Return the trust policy of a role. None if it may not be read."""
+        answer = self.role(role)
+        return None if answer is None else answer["AssumeRolePolicyDocument"]
+
     def role(self, name: str) -> Mapping[str, Any] | None:
         """Return a role."""
         answer = self._ask("iam", "get_role", RoleName=name)
@@ -351,15 +383,17 @@ class LiveAccount:
     # -- what a role may do
 
     def denied(
-        self, role: str, actions: list[str], resource: str, context: Mapping[str, str] | None = None
+        self, role: str, actions: list[str], resource: str, context: Mapping[str, str | None] | None = None
     ) -> list[str] | None:
         """Return the actions that a role is denied on the resource. None if AWS does not say.
 
-        ``context`` has the condition keys of the request, which the simulation does not know by itself.
+        ``context`` has the condition keys of the request, which the simulation does not know by itself. It does
+        not have those that are None.
         """
         entries: list[Any] = [
             {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}
             for key, value in (context or {}).items()
+            if value is not None
         ]
         answer = self._ask(
             "iam",
@@ -376,6 +410,10 @@ class LiveAccount:
         ]
 
     # -- who asks, and clocks
+
+    @property
+    def adds_tags(self) -> bool:
+        return False
 
     @property
     def account(self) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.found import FoundFunction, FunctionKind
 from flowguard.deploy.kafka_need import KafkaNeed
 from flowguard.deploy.options import LONGEST_TAG
@@ -14,8 +15,11 @@ from flowguard.deploy.used import SourcePlace
 from flowguard.destinations import Bus
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import AS_IN_CODE, Names
-from flowguard.project.declared import TableKey
+from flowguard.project.declared import TableIndex, TableKey
 from flowguard.worker.patience import MANY_RECEIVES
+
+_OF_RUNS: Final = TableIndex(RUN_INDEX, INDEX_KEY, ("S", "S"), keys_only=True)
+"""The index of runs by status."""
 
 ANSWERS_URL: Final = "FLOWGUARD_ANSWERS_URL"
 """The variable that names the base of the links that a function makes."""
@@ -56,6 +60,8 @@ class Target(Enum):
     """A key of KMS, or its alias, by which a function makes and opens data keys itself."""
     DATABASE = "database"
     """A cluster of Aurora, by its ARN."""
+    DATABASE_USER = "database user"
+    """A user of a database who connects by IAM, by its ARN."""
     LOGS = "logs"
     NETWORK = "network"
     """The network interfaces of a VPC, which have no ARN before they are made."""
@@ -97,6 +103,11 @@ class TableNeed:
     """Whether it has the index of runs by status."""
     has_stream: bool = False
     """Whether a function reads its changes from a stream of it."""
+
+    @property
+    def indexes(self) -> tuple[TableIndex, ...]:
+        """Return its global secondary indexes."""
+        return (*self.key.indexes, *([_OF_RUNS] if self.run_index else []))
 
 
 @dataclass(frozen=True)
@@ -326,6 +337,17 @@ class Deployment:
     at_aws: Names = AS_IN_CODE
     account: str | None = None
     """The account that is deployed to, where the options name it."""
+    named_roles: bool = False
+    """Whether the options let the roles of functions have names, which they have under a rule alone."""
+
+    @property
+    def names_roles(self) -> bool:
+        """Answer whether the roles that are made for functions have names. AWS names that of the scheduler."""
+        return self.named_roles and self.at_aws.rule != AS_IN_CODE.rule
+
+    def role_name(self, function: FunctionNeed) -> str | None:
+        """Return the name of the role that is made for a function. None where AWS names it."""
+        return function.name if self.names_roles else None
 
     @property
     def tags(self) -> list[str]:
@@ -336,6 +358,11 @@ class Deployment:
     def owners(self) -> str:
         """Return the names, as many as a tag takes."""
         return " ".join(self.tags)[:LONGEST_TAG]
+
+    @property
+    def makes_scheduler_role(self) -> bool:
+        """Answer whether a template makes the role with which EventBridge Scheduler sends."""
+        return self.has_scheduler and self.scheduler_role is None
 
     @property
     def has_scheduler(self) -> bool:

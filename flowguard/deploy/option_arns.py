@@ -22,6 +22,7 @@ _OWN: Final = {
     "scheduler_group": "functions make schedules in their own account",
     "permissions_boundary": _POLICY,
     "policies": _POLICY,
+    "database_users": "IAM lets roles connect to databases of their own account alone",
     "code_signing": "Lambda takes a configuration of its own account alone",
 }
 """The options that name something of the account that is deployed to, and why it is of no other."""

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -37,6 +37,7 @@ from flowguard.text.setting_problems import (
     ARCHITECTURE,
     BUCKET,
     CODE_SIGNING,
+    DATABASE_USER,
     EXPORT,
     GROUP,
     KEYS,
@@ -147,8 +148,21 @@ Days = Annotated[int, Field(ge=1)]
 KeyArn = Annotated[str, Field(pattern=KMS_KEY)]
 
 
+def _takes_number(kind: Any) -> bool:
+    """Answer whether an option of that type is a number, or none."""
+    return kind is int or int in get_args(kind)
+
+
 class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse ``true`` where a number is asked for. Pydantic would take it for 1."""
+        if isinstance(value, bool) and _takes_number(cls.model_fields[str(info.field_name)].annotation):
+            raise ValueError(f"is {str(value).lower()}, and a number is asked for")
+        return value
 
     @field_validator("*")
     @classmethod
@@ -156,6 +170,10 @@ class Frozen(BaseModel):
         if isinstance(value, tuple) and (twice := sorted({str(each) for each in value if value.count(each) > 1})):
             raise ValueError(f"has {', '.join(twice)} twice")
         return value
+
+
+OF_MADE_ROLES: Final = ("policies", "database_users")
+"""The options of functions that say what a role has which is made for one."""
 
 
 class FunctionOptions(Frozen):
@@ -181,14 +199,16 @@ class FunctionOptions(Frozen):
     """The queue of a function under ``@once``; one of its rule's name by default."""
     policies: tuple[Annotated[str, Field(pattern=POLICY)], ...] = Field((), max_length=MOST_POLICIES)
     """ARNs of policies for what the handlers call themselves: 10, or as many as the quota of the account says."""
+    database_users: tuple[Annotated[str, Field(pattern=DATABASE_USER)], ...] = ()
+    """ARNs of users of databases whose password is a token of IAM: as these it may connect."""
     environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = {}
 
-    @field_validator("policies")
+    @field_validator(*OF_MADE_ROLES)
     @classmethod
-    def _are_attached(cls, policies: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if policies and info.data.get("role") is not None:
+    def _are_attached(cls, given: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if given and info.data.get("role") is not None:
             raise ValueError("has no effect beside role: nothing is attached to a role that is there")
-        return policies
+        return given
 
     @field_validator("environment")
     @classmethod
@@ -297,6 +317,13 @@ class StreamOptions(Frozen):
     """The most pollers of a topic of Kafka at once, which cost by the hour. None leaves it to Lambda."""
 
 
+class SecretOptions(Frozen):
+    """Options of a secret or parameter that is there, by its name or ARN as settings or code have it."""
+
+    kms_key: KeyArn
+    """The ARN of its key, where that is not the deployment's."""
+
+
 class ScheduleGroupOptions(Frozen):
     """Options of the group of schedules, by its name."""
 
@@ -386,6 +413,8 @@ class DeployOptions(Frozen):
     """Further tags of each resource that can have some. ``flowguard`` is the template's own."""
     role_path: str = Field("/", pattern=ROLE_PATH, max_length=512)
     """The path of the roles that are made."""
+    named_roles: bool = True
+    """Whether roles have names where a rule of the names is set. One account has each name once, in all regions."""
     permissions_boundary: str | None = Field(None, pattern=POLICY)
     """The ARN of the policy that bounds the permissions of each role that is made."""
     kms_key: KeyArn | None = None
@@ -409,6 +438,7 @@ class DeployOptions(Frozen):
     tables: dict[str, TableOptions] = {}
     topics: dict[str, TopicOptions] = {}
     streams: dict[str, StreamOptions] = {}
+    secrets: dict[str, SecretOptions] = {}
     schedule_groups: dict[str, ScheduleGroupOptions] = {}
     schedules: dict[str, ScheduleOptions] = {}
 
@@ -470,12 +500,7 @@ class DeployOptions(Frozen):
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise CannotDeploy(str(file), (f"cannot be read: {error}",)) from None
         except ValidationError as error:
-            wrong = error.errors(include_url=False)
-            problems = tuple(
-                f"{'.'.join(str(part) for part in problem['loc'] if part != _KEY)} {setting_problem(problem)}"
-                for problem in wrong
-            )
-            raise CannotDeploy(str(file), problems) from None
+            raise CannotDeploy(str(file), tuple(map(_problem, error.errors(include_url=False)))) from None
         if of_others := tuple(arn_problems(given)):
             raise CannotDeploy(str(file), of_others)
         options._imports = imports
@@ -498,10 +523,13 @@ class DeployOptions(Frozen):
             raise CannotDeploy(NAMES, (problem,))
         return self.model_copy(update={"settings": self.settings.model_copy(update={"names": names})})
 
+    def own_of(self, attribute: str, handler: str) -> FunctionOptions | None:
+        """Return the options that a function alone has. None for one that has the defaults."""
+        return self.functions.get(handler, self.functions.get(attribute))
+
     def of_function(self, attribute: str, handler: str) -> FunctionOptions:
         """Return the options of a function by its handler's name or whole path. Defaults are filled in."""
-        chosen = self.functions.get(handler, self.functions.get(attribute))
-        if chosen is None:
+        if (chosen := self.own_of(attribute, handler)) is None:
             return self.defaults
         return self.defaults.model_copy(update={name: getattr(chosen, name) for name in chosen.model_fields_set})
 
@@ -512,6 +540,14 @@ class DeployOptions(Frozen):
     def of_stream(self, name: str) -> StreamOptions:
         """Return the options of a stream."""
         return self.streams.get(name, StreamOptions())
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    """Return what is wrong with an option, by its place in the file."""
+    place = ".".join(str(part) for part in error["loc"] if part != _KEY)
+    there = {options.__name__: options.model_fields for options in Frozen.__subclasses__()}
+    taken = there[error["ctx"]["class_name"]] if error["type"] == "model_type" else ()
+    return f"{place} {setting_problem(error)}{': it takes ' if taken else ''}{', '.join(taken)}"
 
 
 RETENTIONS: Final = (

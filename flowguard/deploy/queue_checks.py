@@ -20,6 +20,12 @@ from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
 Attributes = Mapping[str, str]
 
+_SAID_BY: Final = (
+    "inbox=, answers= or dead_letters=",
+    "where the code sends to it, or by name under [queues.…] of the options",
+)
+"""What names a queue of the flow, and one of somebody else."""
+
 _COUNTS: Final = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesDelayed",
@@ -67,7 +73,7 @@ def _of_queue(needed: Deployment, queue: QueueNeed, live: Account) -> Iterator[L
             queue.name,
             f"the queue does not exist ({queue.role.value})",
             "what is sent there is refused for good, and parked as a dead letter or lost with its queue",
-            f"create the queue {queue.name}, or say where it is: inbox=, answers= or dead_letters=",
+            f"create the queue {queue.name}, or say where it is: {_SAID_BY[queue.role is Role.OUTSIDE]}",
         )
 
 
@@ -87,6 +93,19 @@ def check_left_over(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
                 "dead-letter queue of a queue that has none, without which SQS refuses, and give aws sqs "
                 "start-message-move-task the new queue as --destination-arn; then delete it",
             )
+
+
+def check_queue_tags(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
+    """Yield a note that names the queues without the tag by which they are found when nothing reads them any more."""
+    made = [queue.name for queue in needed.queues if queue.made]
+    if lacking := live.untagged_queues(TAG, needed.tags, made):
+        yield note(
+            "queue-untagged",
+            ", ".join(lacking),
+            f"{'they have' if lacking[1:] else 'it has'} no tag {TAG} with the name of a flow or rule of @once",
+            "once nothing reads such a queue any more, what is left there is found by nobody",
+            ", ".join(f"tag {each} with {TAG} = {needed.queue(each).owner}" for each in lacking),
+        )
 
 
 def _letters(queue: QueueNeed, attributes: Attributes) -> Iterator[LiveFinding]:

@@ -10,6 +10,7 @@ from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed
 from flowguard.deploy.permissions import RECEIVES
 from flowguard.deploy.planned.policies import denied_to, service_may_send
+from flowguard.deploy.planned.resources import HERE
 from flowguard.deploy.planned.values import UNKNOWN
 
 _SENDS: Final = ("sqs:SendMessage",)
@@ -31,7 +32,7 @@ def check_queue_policy(
         ("sns.amazonaws.com", _topics(queue, arn, live)),
         ("events.amazonaws.com", _rules(queue, arn, live)),
     ):
-        yield from known(_kept_out(queue, service, sources, documents, arn))
+        yield from known(_kept_out(needed, queue, service, sources, documents, arn))
 
 
 def _topics(queue: QueueNeed, arn: str, live: Account) -> Iterator[Any]:
@@ -49,11 +50,11 @@ def _rules(queue: QueueNeed, arn: str, live: Account) -> Iterator[Any]:
 
 
 def _kept_out(
-    queue: QueueNeed, service: str, sources: Iterator[Any], documents: list[Any], arn: str
+    needed: Deployment, queue: QueueNeed, service: str, sources: Iterator[Any], documents: list[Any], arn: str
 ) -> Iterator[LiveFinding]:
     for source in sources:
-        answer = service_may_send(service, source, documents, arn)
-        if answer is False:
+        answers = [service_may_send(service, each, documents, arn) for each in _places(source, needed.account)]
+        if False in answers:
             yield error(
                 "queue-closed",
                 queue.name,
@@ -61,7 +62,7 @@ def _kept_out(
                 "the service gives up what it has for the queue, and drops it where it has no dead-letter queue",
                 f"allow sqs:SendMessage to {service}, with ArnEquals of aws:SourceArn",
             )
-        if answer is None:
+        elif answers[0] is None:
             yield note(
                 "queue-policy-open",
                 queue.name,
@@ -69,6 +70,13 @@ def _kept_out(
                 "which topic or rule a statement is for, or one of its conditions, is not known here",
                 "look whether the policy lets it in",
             )
+
+
+def _places(source: Any, account: str | None) -> Iterator[Any]:
+    """Yield the ARN of a source as it stands, and in the account that the options name: a file leaves it open."""
+    yield source
+    if source is not UNKNOWN and account is not None:
+        yield source.replace(f":{HERE.account}:", f":{account}:")
 
 
 def _users(needed: Deployment, queue: QueueNeed) -> Iterator[tuple[FunctionNeed, tuple[str, ...]]]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from flowguard.deploy.found import FoundFunction
-from flowguard.deploy.needs import ScheduleNeed
+from flowguard.deploy.needs import Deployment, ScheduleNeed
 from flowguard.deploy.options import DeployOptions, ScheduleOptions
 from flowguard.destinations import Queue
+from flowguard.errors import shown
 from flowguard.every import Every
 from flowguard.flow import AnyFlow
 from flowguard.project.queues import queue_of
@@ -48,6 +49,20 @@ def schedule_problems(functions: Iterable[FoundFunction]) -> Iterator[str]:
             )
         elif times > 1:
             yield f"{times} schedules would be named {name!r}; give one of them another name: Every(…, name=)"
+
+
+def unscheduled_notes(needed: Deployment, options: DeployOptions) -> Iterator[str]:
+    """Yield a note for each option of what is scheduled, where nothing is. It may be for another deployment."""
+    if needed.has_scheduler:
+        return
+    group = options.settings.scheduler_group
+    given = {
+        "scheduler_role of [settings]": options.settings.scheduler_role is not None,
+        f"[schedule_groups.{shown(group)[1:-1]}]": group in options.schedule_groups,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            yield f"the options say {option}, and nothing here is scheduled; it has no effect"
 
 
 def _named(functions: Iterable[FoundFunction]) -> Iterator[tuple[AnyFlow, Every, str]]:

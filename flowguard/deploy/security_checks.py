@@ -8,8 +8,9 @@ from typing import Any
 
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, warning
-from flowguard.deploy.needs import Deployment, FunctionNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, TableNeed
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.role_checks import check_roles, check_tags
 
 Ask = Callable[[], str | None]
 """Tells the key of a resource."""
@@ -20,12 +21,15 @@ def check_security(needed: Deployment, options: DeployOptions, live: Account) ->
     yield from known(*(_key(name, key, ask, live) for name, key, ask in _keys(needed, options, live)))
     for function in needed.functions:
         yield from known(_logs(function, options, live), _function(function, options, live))
+    yield from known(*(_table_tags(table, options, live) for table in needed.tables if not table.existing))
+    yield from known(check_roles(needed, options, live))
 
 
 def _function(function: FunctionNeed, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
     if (there := live.function(function.name)) is not None:
         yield from known(
-            _role(function, options, there, live),
+            _tracing(function, options, there),
+            _tags(function, options, live),
             _code(function, options, live),
             _network(function, options, there),
         )
@@ -90,24 +94,26 @@ def _logs(function: FunctionNeed, options: DeployOptions, live: Account) -> Iter
         )
 
 
-def _role(
-    function: FunctionNeed, options: DeployOptions, there: Mapping[str, Any], live: Account
-) -> Iterator[LiveFinding]:
-    boundary = options.permissions_boundary
-    if boundary is None or function.role is not None:
-        return
-    role = live.role(str(there.get("Role", "")).rpartition("/")[2])
-    if role is None:
-        return
-    bounded_by = role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
-    if bounded_by != boundary:
+def _tracing(function: FunctionNeed, options: DeployOptions, there: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    mode = there.get("TracingConfig", {}).get("Mode", "PassThrough")
+    if options.tracing and mode != "Active":
         yield warning(
-            "boundary-other",
+            "tracing-other",
             function.name,
-            f"its role {'has no permissions boundary' if bounded_by is None else f'is bounded by {bounded_by}'}",
-            "who may change the role's policies can give it more than the account means to allow",
-            f"put the boundary {boundary} on the role",
+            f"its tracing is {mode}",
+            "X-Ray has traces of it where its caller asks for them, and its queues do not",
+            "set TracingConfig to Active",
         )
+
+
+def _tags(function: FunctionNeed, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
+    if options.tags and (tags := live.tags_of_function(function.name)) is not None:
+        yield from check_tags(function.name, "it", tags, options, stack_may=live.adds_tags)
+
+
+def _table_tags(table: TableNeed, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
+    if options.tags and (tags := live.tags_of_table(table.name)) is not None:
+        yield from check_tags(table.name, "it", tags, options, stack_may=live.adds_tags)
 
 
 def _code(function: FunctionNeed, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:

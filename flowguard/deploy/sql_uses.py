@@ -1,11 +1,12 @@
 """The databases of ``step.sql`` that functions reach by the Data API of RDS, with the permissions of their roles.
 
-Who connects to PostgreSQL by psycopg does so with a password or a token of its own, of which nothing is known here.
+Who connects to PostgreSQL by psycopg has a password, of which nothing is known here, or a token of IAM. For that the
+options name the database's user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from flowguard.deploy.found import FoundFunction
@@ -20,6 +21,15 @@ DATA_API: Final = (
 
 READS_USER: Final = "secretsmanager:GetSecretValue"
 """The Data API reads the secret with the database's user in the name of its caller."""
+
+
+CONNECTS: Final = "rds-db:connect"
+"""What the token of a database's user needs, which is made of the function's own credentials."""
+
+
+def connecting(users: Iterable[str]) -> Iterator[Permission]:
+    """Yield what lets a function connect as these users of databases."""
+    yield from (Permission(Target.DATABASE_USER.value, user, (CONNECTS,)) for user in users)
 
 
 def sql_permissions(function: FoundFunction) -> Iterator[Permission]:

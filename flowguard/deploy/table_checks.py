@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.needs import Deployment, TableNeed
@@ -13,6 +12,7 @@ from flowguard.deploy.needs import Deployment, TableNeed
 _STUCK: Final = 12 * 3_600_000
 """Milliseconds after a lease, by which SQS has shown the longest hidden record again."""
 
+_WHOLE: Final = {"ProjectionType": "ALL"}
 _LATE: Final = 3_600_000
 """Milliseconds after a deadline: its message is delayed by quarters of an hour, and may be retried."""
 
@@ -27,7 +27,7 @@ def _of_table(table: TableNeed, live: Account) -> Iterator[LiveFinding]:
     description = live.table(table.name)
     if description is not None:
         yield from known(
-            _keys(table, description), _expiry(table, live), _recovery(table, live), _run_index(table, description)
+            _keys(table, description), _expiry(table, live), _recovery(table, live), _indexes(table, description)
         )
     elif live.was_read("dynamodb", "describe_table"):
         why = "every message that needs it stays in its queue, until SQS gives it up"
@@ -48,11 +48,7 @@ def _recovery(table: TableNeed, live: Account) -> Iterator[LiveFinding]:
 def _keys(table: TableNeed, description: Mapping[str, Any]) -> Iterator[LiveFinding]:
     if not table.key.names:
         return
-    types = {
-        attribute["AttributeName"]: attribute["AttributeType"] for attribute in description["AttributeDefinitions"]
-    }
-    schema = sorted(description["KeySchema"], key=lambda part: str(part["KeyType"]))  # HASH before RANGE
-    live = [(part["AttributeName"], types[part["AttributeName"]]) for part in schema]
+    live = _live_key(description, description)
     if live != list(zip(table.key.names, table.key.types, strict=True)):
         yield error(
             "keys-other",
@@ -63,30 +59,35 @@ def _keys(table: TableNeed, description: Mapping[str, Any]) -> Iterator[LiveFind
         )
 
 
-def _run_index(table: TableNeed, description: Mapping[str, Any]) -> Iterator[LiveFinding]:
-    """Yield a finding about the index of runs by status. Functions do not need it, but lists that name it do."""
-    if not table.run_index:
-        return
-    fix = f"add an index {RUN_INDEX} of {' and '.join(INDEX_KEY)} with its keys alone"
-    indexes = {str(index["IndexName"]): index for index in description.get("GlobalSecondaryIndexes", ())}
-    if RUN_INDEX not in indexes:
-        yield warning(
-            "index-missing",
-            table.name,
-            f"it has no index {RUN_INDEX}",
-            "commands with --index find no run",
-            fix,
-        )
-        return
-    schema = sorted(indexes[RUN_INDEX]["KeySchema"], key=lambda part: str(part["KeyType"]))
-    if tuple(part["AttributeName"] for part in schema) != INDEX_KEY:
-        yield warning(
-            "index-other",
-            table.name,
-            f"its index {RUN_INDEX} has another key",
-            "commands with --index are refused, or find other runs",
-            f"remove it, and {fix}",
-        )
+def _live_key(schema: Mapping[str, Any], description: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the attributes of a key with their types, that of a table or of an index of it."""
+    types = {each["AttributeName"]: each["AttributeType"] for each in description["AttributeDefinitions"]}
+    parts = sorted(schema["KeySchema"], key=lambda part: str(part["KeyType"]))  # HASH before RANGE
+    return [(part["AttributeName"], types.get(part["AttributeName"], "?")) for part in parts]
+
+
+def _indexes(table: TableNeed, description: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    """Yield findings about the indexes. Functions do not need that of runs, but lists that name it do."""
+    there = {str(index["IndexName"]): index for index in description.get("GlobalSecondaryIndexes", ())}
+    for index in table.indexes:
+        is_of_user = index in table.key.indexes
+        finding, who = (error, "queries of it") if is_of_user else (warning, "commands with --index")
+        holds = "its keys alone" if index.keys_only else "all attributes"
+        fix = f"add an index {index.name} of {' and '.join(index.names)} with {holds}"
+        if index.name not in there:
+            why = "are refused" if is_of_user else "find no run"
+            yield finding("index-missing", table.name, f"it has no index {index.name}", f"{who} {why}", fix)
+            continue
+        live = _live_key(there[index.name], description)
+        if live != list(zip(index.names, index.types, strict=True)):
+            why, what = f"{who} are refused, or find other items", f"its index {index.name} has another key"
+            yield finding("index-other", table.name, what, why, f"remove it, and {fix}")
+        elif not index.keys_only and there[index.name].get("Projection", _WHOLE) != _WHOLE:
+            why, what = f"{who} lack attributes", f"its index {index.name} has not all attributes"
+            yield warning("index-other", table.name, what, why, f"remove it, and {fix}")
+        elif (status := there[index.name].get("IndexStatus", "ACTIVE")) not in ("ACTIVE", "UPDATING"):
+            what = f"its index {index.name} is {status}"
+            yield finding("index-missing", table.name, what, f"{who} are refused", "wait until it is ACTIVE")
 
 
 def _expiry(table: TableNeed, live: Account) -> Iterator[LiveFinding]:

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final
 
-from flowguard.aws.indexed_runs import INDEX_KEY
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
 from flowguard.deploy.arns import POLICY_VERSION, SCHEDULER_ROLE, Arn, queue_arn, role_arn, statements_of, stream_arn
 from flowguard.deploy.logical_ids import LogicalIds
@@ -296,9 +295,11 @@ class Template(ABC):
 
 
 def key_types(table: TableNeed) -> dict[str, str]:
-    """Return the types of what the table, and its index, has as a key."""
-    index = dict.fromkeys(INDEX_KEY, "S") if table.run_index else {}
-    return dict(zip(table.key.names, table.key.types, strict=True)) | index
+    """Return the types of the key attributes of a table and its indexes."""
+    types = dict(zip(table.key.names, table.key.types, strict=True))
+    for index in table.indexes:
+        types |= zip(index.names, index.types, strict=True)
+    return types
 
 
 def warm_units(table: TableNeed, writes: str, reads: str) -> Json:

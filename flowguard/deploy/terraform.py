@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import LAMBDA, POLICY_VERSION, SCHEDULER, Arn, rule_name
 from flowguard.deploy.kafka_mapping import kafka_arguments
@@ -32,6 +31,7 @@ from flowguard.deploy.template import (
     warm_units,
 )
 from flowguard.destinations import Bus
+from flowguard.project.declared import TableIndex
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
 _PARTITION: Final = "${data.aws_partition.current.partition}"
@@ -45,24 +45,19 @@ _CODE: Final = {
     "code_key": {"type": "string", "description": "The key of the functions' code in it."},
 }
 _WARM: Final = ("write_units_per_second", "read_units_per_second")
-_RUN_INDEX: Final = {
-    "name": RUN_INDEX,
-    "hash_key": INDEX_KEY[0],
-    "range_key": INDEX_KEY[1],
-    "projection_type": "KEYS_ONLY",
-}
-"""The index of runs. From 6.29 on the provider warns that its ``hash_key`` is deprecated, and takes it.
-
-``key_schema`` came with 6.29 (its CHANGELOG), and until 6.32 each plan of an index with a range key wanted to change it
-(https://github.com/hashicorp/terraform-provider-aws/pull/46442). This form works with all versions that are asked for.
-"""
 _SCHEDULER: Final = "scheduler"
+_ROLE: Final = "(scheduler)"
+"""The scheduler's role, by a name that no function has. Its address is ``scheduler`` all the same."""
+
 _STAYS: Final = {"lifecycle": {"prevent_destroy": True}}
 _HOLDS: Final = (
     *("aws_sqs_queue", "aws_dynamodb_table", "aws_secretsmanager_secret", "aws_secretsmanager_secret_version"),
     "aws_scheduler_schedule_group",
 )
 """The resources that hold messages, items, keys or schedules."""
+
+_SENDS_LATER: Final = ("aws_iam_role", "aws_iam_role_policy")
+"""Of these the scheduler's, without which nothing of the group is sent. It is the one that stays."""
 
 _NAMES: Final = {"aws_dynamodb_table": "name", "aws_lambda_function": "function_name", "aws_sqs_queue": "name"}
 _LISTED: Final = {
@@ -130,10 +125,34 @@ def _addresses(resources: object) -> Iterator[str]:
         named = resources.get(kind) if isinstance(resources, dict) else None
         if isinstance(named, dict):
             yield from (f"{kind}.{name}" for name in sorted(named))
+    for kind in _SENDS_LATER:
+        named = resources.get(kind) if isinstance(resources, dict) else None
+        if isinstance(named, dict):
+            yield from (f"{kind}.{name}" for name, block in sorted(named.items()) if _stays(block))
+
+
+def _stays(block: object) -> bool:
+    return isinstance(block, dict) and block.get("lifecycle") == _STAYS["lifecycle"]
 
 
 def _written(configuration: Json) -> str:
     return json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
+
+
+def _index(index: TableIndex) -> Json:
+    """Return the block of an index. From 6.29 on the provider warns that its ``hash_key`` is deprecated, and takes it.
+
+    ``key_schema`` came with 6.29 (its CHANGELOG), and until 6.32 each plan of an index with a range key wanted to
+    change it (https://github.com/hashicorp/terraform-provider-aws/pull/46442). This form works with all versions that
+    are asked for.
+    """
+    hash_key, *range_key = index.names
+    return {
+        "name": index.name,
+        "hash_key": hash_key,
+        **({"range_key": range_key[0]} if range_key else {}),
+        "projection_type": "KEYS_ONLY" if index.keys_only else "ALL",
+    }
 
 
 class _Terraform(Template):
@@ -144,6 +163,8 @@ class _Terraform(Template):
         self.ephemeral: dict[str, Json] = {}
         for part in (*_LISTED, _ROLE_OUTPUT):
             self.ids.snake("output", part)  # no function's URL gets the name
+        for kind in _SENDS_LATER:
+            self.ids.snake(kind, _ROLE)  # nor a function's role its address
 
     def whole(self) -> Json:
         """Return the configuration with all resources."""
@@ -196,7 +217,7 @@ class _Terraform(Template):
             "hash_key": hash_key,
             **({"range_key": range_key[0]} if range_key else {}),
             "attribute": [{"name": name, "type": kind} for name, kind in key_types(table).items()],
-            **({"global_secondary_index": [_RUN_INDEX]} if table.run_index else {}),
+            **({"global_secondary_index": [_index(each) for each in table.indexes]} if table.indexes else {}),
             "point_in_time_recovery": {"enabled": True},
             **({"server_side_encryption": {"enabled": True, "kms_key_arn": key}} if (key := table.kms_key) else {}),
             **({"warm_throughput": warm} if (warm := warm_units(table, *_WARM)) else {}),
@@ -311,7 +332,8 @@ class _Terraform(Template):
 
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
         trust = self.trusting(SCHEDULER, self.scheduler_trust())
-        self._role(_SCHEDULER, "flowguard-scheduler-", trust, statements, self.needed.owners)
+        named = _role_name(None, "flowguard-scheduler-")
+        self._role(_ROLE, named, trust, statements, self.needed.owners, _STAYS)
         told = {"description": ABOUT_SCHEDULER, "value": self.scheduler_role_reference()}
         self.outputs[self.ids.snake("output", _ROLE_OUTPUT)] = told
 
@@ -344,9 +366,9 @@ class _Terraform(Template):
     # -- functions
 
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> str:
-        prefix = f"{function.name[:37]}-"
+        named = _role_name(self.needed.role_name(function), f"{function.name[:37]}-")
         trust = self.trusting(LAMBDA, {})
-        role = self._role(function.name, prefix, trust, statements, function.owner)
+        role = self._role(function.name, named, trust, statements, function.owner)
         for policy in function.policies:
             attachment = {"role": f"${{{role}.name}}", "policy_arn": policy}
             self._add("aws_iam_role_policy_attachment", f"{function.name} {policy}", attachment)
@@ -475,20 +497,24 @@ class _Terraform(Template):
     def url_reference(self, function: str) -> str:
         return f"${{{self._address('aws_lambda_function_url', function)}.function_url}}"
 
-    def _role(self, name: str, prefix: str, trust: Json, statements: Sequence[Json], owner: str) -> str:
+    def _role(
+        self, name: str, named: Json, trust: Json, statements: Sequence[Json], owner: str, stays: Json | None = None
+    ) -> str:
         role = self._add(
             "aws_iam_role",
             name,
             {
-                "name_prefix": prefix,
+                **named,
                 "tags": self.tagged(owner),
                 **({"path": self.options.role_path} if self.options.role_path != "/" else {}),
                 **({"permissions_boundary": boundary} if (boundary := self.options.permissions_boundary) else {}),
                 "assume_role_policy": json.dumps(trust),
+                **(stays or {}),
             },
         )
         policy = json.dumps({"Version": POLICY_VERSION, "Statement": [*statements]}, ensure_ascii=False)
-        self._add("aws_iam_role_policy", name, {"role": f"${{{role}.id}}", "name": "flowguard", "policy": policy})
+        inline = {"role": f"${{{role}.id}}", "name": "flowguard", "policy": policy, **(stays or {})}
+        self._add("aws_iam_role_policy", name, inline)
         return role
 
     # -- what is watched
@@ -543,10 +569,15 @@ class _Terraform(Template):
         return f"${{{self._address('aws_iam_role', function.name)}.arn}}"
 
     def scheduler_role_reference(self) -> str:
-        return f"${{{self._address('aws_iam_role', _SCHEDULER)}.arn}}"
+        return f"${{{self._address('aws_iam_role', _ROLE)}.arn}}"
 
     def open_arn(self, arn: Arn) -> str:
         return arn._replace(resource=self.text(arn.resource)).filled(_PARTITION, _REGION, _ACCOUNT)
 
     def text(self, text: str) -> str:
         return text.replace("${", "$${").replace("%{", "%%{")
+
+
+def _role_name(name: str | None, prefix: str) -> Json:
+    """Return the name of a role, or what begins the one that Terraform gives it."""
+    return {"name_prefix": prefix} if name is None else {"name": name}

@@ -76,7 +76,8 @@ class Provider:
                 create_run_table(dynamodb, table.name)
                 add_run_index(dynamodb, table.name)
             else:
-                create_table(dynamodb, table.name, *table.key.names, types=table.key.types)
+                names, types, indexes = table.key
+                create_table(dynamodb, table.name, *names, types=types, indexes=indexes)
                 if table.ttl is not None:
                     expiry: Any = {"Enabled": True, "AttributeName": table.ttl}
                     dynamodb.update_time_to_live(TableName=table.name, TimeToLiveSpecification=expiry)

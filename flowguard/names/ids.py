@@ -36,6 +36,8 @@ def refused_character(text: str) -> str | None:
 
 def id_problem(text: str) -> str | None:
     """Return why the text cannot be an id that travels with messages; None where it can."""
+    if text.isascii() and text.isprintable() and len(text) <= LONGEST_NAME:
+        return None  # nearly all are like that
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if size > LONGEST_NAME:
         return f"has {size:,} bytes of at most {LONGEST_NAME:,}"

@@ -40,6 +40,11 @@ def comes_after(request_id: RequestId, other: RequestId) -> bool:
     return bool(place) and series == other_series and place > other_place
 
 
+def series_of(request_id: str) -> str:
+    """Return the series of a request. Empty where the request is of none."""
+    return _parts(RequestId(request_id))[0]
+
+
 def _parts(request_id: RequestId) -> tuple[str, str]:
     """Return the series and the place. The place is empty where the id has none."""
     series, mark, place = request_id.rpartition(_PLACE)

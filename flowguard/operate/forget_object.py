@@ -36,8 +36,8 @@ OUT_OF_REACH: Final = (
     "backups of the table, its point-in-time recovery, its stream and its global replicas' backups",
     "texts in S3 to which nothing points any more, replicas of the bucket, and what Object Lock holds",
     "queues, topics, buses and archives to which the flow has sent, and dead letters in other queues",
-    "tables, databases and services that its stages have written, and its fence in a database of step.sql",
-    "entries of @once, and of Idempotency-Key, which have its id and no payload",
+    "tables, databases and services that its stages have written",
+    "entries of @once, whose keys are your own (flowguard once forget)",
     "logs, traces and metrics, and CloudTrail",
 )
 """What no command of flowguard can remove."""
@@ -56,7 +56,8 @@ class Forgotten:
     """A report of what was found of an object, by kind. It says what was left too.
 
     ``is_done`` says that all that was to be removed is gone, ``why_not`` why not. ``children`` are those that were
-    asked for too.
+    asked for too. ``late_until`` says until when messages of the run may come (ms), None where none can:
+    each is dropped.
     """
 
     flow: str
@@ -67,6 +68,7 @@ class Forgotten:
     is_done: bool = False
     why_not: str | None = None
     children: list[Forgotten] = field(default_factory=list)
+    late_until: int | None = None
 
     @property
     def is_nothing(self) -> bool:
@@ -115,6 +117,7 @@ class Forgetter(NamedTuple):
                 run = None if traces.item is None else _Run(traces.item, read_item(traces.item))
             letters.leave(of, run, traces.waiting)
             report = Forgotten(*of, _stands(run, self.now), _counts(traces, run, letters))
+            report.late_until = None if run is None else _late_until(flow, run.item, self.now)
             report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
             if self.really:
                 self._check(flow, run)
@@ -174,6 +177,8 @@ class Forgetter(NamedTuple):
         self._empty(flow, run, traces, until)
         groups = () if run is None else traces.groups  # without a run they may be of one that begins just now
         self.forgetting.remove_rows([*traces.callers, *traces.calls, *groups])
+        for started in traces.started:
+            self.forgetting.empty_started(started)
         emptied = [early for early in traces.early if self.forgetting.empty_early(early)]
         texts += [text for early in emptied for text in early.texts]
         left = self.forgetting.remove_texts(list(dict.fromkeys(texts)))
@@ -199,6 +204,12 @@ class Forgetter(NamedTuple):
         lifetimes = Lifetimes(flow)
         lives_until = 0 if run is None else run.item.ttl * 1000
         return lifetimes.not_before(lives_until, lifetimes.of_run(self.now), self.now)
+
+
+def _late_until(flow: AnyFlow, run: RunItem, now: int) -> int | None:
+    """Return until when a message of a run may come. What one that goes on has sent last was sent until now."""
+    until = (run.committed_at if run.status in ENDED else now) + Lifetimes(flow).copies
+    return until if until > now else None
 
 
 class _Run(NamedTuple):
@@ -282,6 +293,7 @@ def _counts(traces: Traces, run: _Run | None, letters: _Letters) -> dict[str, in
         "rows of the history": len(traces.history),
         "rows of groups": 0 if run is None else len(traces.groups),
         "early answers": len(traces.early),
+        "entries of Idempotency-Key": len(traces.started),
         "texts in S3": len({*traces.journal, *traces.texts, *(text for early in traces.early for text in early.texts)}),
         "dead letters": len(letters.chosen),
     }
@@ -312,6 +324,9 @@ def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Le
     if traces.item is None and traces.groups:
         why = "there is no run, so they may be of one that begins just now; they expire"
         yield Left("rows of groups", len(traces.groups), why)
+    if traces.item is None and traces.unbegun:
+        why = "there is no run, so their request may wait in its queue; they expire after keep="
+        yield Left("entries of Idempotency-Key", traces.unbegun, why)
     if letters.newer:
         why = "they are of newer requests, which have not begun: send them back or drop them, with flowguard dlq"
         yield Left("dead letters", letters.newer, why)

@@ -91,12 +91,18 @@ class Codecs:
 
 
 def opened(codec: Codec | None, sealed: bytes, about: About) -> bytes:
-    """Open a value. Raises :class:`CannotOpen` where the flow has no codec, or that raises what it should not."""
+    """Open a sealed value. Raises :class:`CannotOpen` where the flow has no codec, or its codec raises another error.
+
+    A :class:`KeyUnavailable` is raised as one that says nothing of other values.
+    """
     if codec is None:
         raise CannotOpen(about.kind, f"it is sealed, and {about.flow} has no codec here")
     try:
         return codec.open(sealed, about)
-    except (KeyUnavailable, CannotOpen, SettingsError):
+    except KeyUnavailable as error:
+        error.opening = True
+        raise
+    except (CannotOpen, SettingsError):
         raise
     except Exception as error:  # of a user's own codec, which may quote what it read
         raise CannotOpen(about.kind, f"its codec raised {type(error).__name__}") from error

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
+import dataclasses
 import json
+import math
 import re
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
 
-from flowguard.errors import PayloadInvalid
+from flowguard.errors import PayloadInvalid, PayloadLost
 from flowguard.payload.foreign import recognised
 from flowguard.startup.late_pattern import late_pattern
 
@@ -29,11 +30,11 @@ def is_payload_type(kind: object) -> bool:
 
 
 def _is_model(kind: object) -> bool:
-    return inspect.isclass(kind) and issubclass(kind, BaseModel)
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def encode(value: object) -> str:
-    """Return the text that travels. Raises TypeError, naming the type, for what JSON cannot hold."""
+    """Return the text that travels. Raises as :func:`encode_json` does."""
     if isinstance(value, str):
         return value
     return encode_json(value)
@@ -43,7 +44,7 @@ def encode_json(value: object) -> str:
     """Encode a value as JSON text, a string included. Decimals and dates become what pydantic makes of them (text).
 
     Raises TypeError, naming the type, for what JSON cannot hold; half a surrogate pair is such a thing, and so is what
-    contains itself, or is very deep.
+    contains itself, or is very deep. Raises :class:`PayloadLost`, naming the place, for a float that is no number.
     """
     try:
         if isinstance(value, BaseModel):
@@ -52,7 +53,38 @@ def encode_json(value: object) -> str:
             text = to_json(value, inf_nan_mode="null").decode()
     except (PydanticSerializationError, UnicodeEncodeError) as error:
         raise TypeError(f"{type(value).__name__} cannot become JSON: {error}") from None
+    if any(sign in text for sign in _OF_NO_NUMBER) and (place := _no_number(value, json.loads(text), "")) is not None:
+        name = f"{type(value).__name__}{place}"
+        raise PayloadLost(f"{name} is NaN or infinite, which JSON does not have; give None or a text in its place")
     return sendable_json(text)
+
+
+_OF_NO_NUMBER: Final = ("null", "NaN", "Infinity")
+"""What stands in the text of a value with a float that is no number. Other texts need no look at the value."""
+
+
+def _no_number(value: Any, tree: Any, place: str) -> str | None:
+    """Return the place of a float that is no number, and that the JSON ``tree`` of the value does not have as text."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) or isinstance(tree, str) else place
+    return next((inner for part in _parts(value, tree, place) if (inner := _no_number(*part)) is not None), None)
+
+
+def _parts(value: Any, tree: Any, place: str) -> list[tuple[Any, Any, str]]:
+    """Return the parts of a value, each with its JSON and its place. None where a serializer has made other ones."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(by_alias=True)
+    elif dataclasses.is_dataclass(value):
+        value = vars(value)
+    if isinstance(value, dict) and isinstance(tree, dict):
+        return [
+            (part, of_part, f"{place}.{name[:80]}")
+            for part, (name, of_part) in zip(value.values(), tree.items(), strict=False)
+        ]
+    if isinstance(value, list | tuple | set | frozenset) and isinstance(tree, list):
+        pairs = enumerate(zip(value, tree, strict=False))
+        return [(part, of_part, f"{place}[{number}]") for number, (part, of_part) in pairs]
+    return []
 
 
 def sendable_json(text: str) -> str:

@@ -1,8 +1,13 @@
-"""The user's tables as a flow's module declares them: their keys in ``TABLES``, their items in ``ITEMS``.
+"""Reads the user's tables from ``TABLES`` and ``ITEMS`` of a flow's module.
 
 ::
 
-    TABLES = {"prices": "sku", "lines": ("order_id", "line"), "days": {"shop": "S", "day": "N"}}
+    TABLES = {
+        "prices": "sku",
+        "lines": ("order_id", "line"),
+        "days": {"shop": "S", "day": "N"},
+        "orders": {"key": "order_id", "indexes": {"by-customer": ("customer", "placed_at")}},
+    }
     ITEMS = {"prices": [{"sku": "tea", "price": 4}]}
 
 Replay, the test runner and the explorer read both alike.
@@ -10,6 +15,7 @@ Replay, the test runner and the explorer read both alike.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -19,11 +25,12 @@ from flowguard.aws.writes import from_item, to_item
 from flowguard.errors import SettingsError, shown
 from flowguard.flow import AnyFlow
 
-DeclaredKey: TypeAlias = str | tuple[str, ...] | Mapping[str, str]
-"""A table's key, in one of three forms.
+DeclaredKey: TypeAlias = str | tuple[str, ...] | Mapping[str, Any]
+"""A table's key, in one of three forms, alone or with global secondary indexes.
 
 ``"sku"`` is a hash key, ``("order_id", "line")`` a hash and a range key, ``{"shop": "S", "day": "N"}`` either with its
-types. A key without types is of type ``S``.
+types. A key without types is of type ``S``. ``{"key": "sku", "indexes": {"by-maker": ("maker", "price")}}`` has the key
+of the table and of each index in one of these forms; an index holds the whole items.
 """
 
 GivenItems: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -32,14 +39,28 @@ as in what a step records."""
 
 _TYPES: Final = {"S": "a text that is not empty", "N": "a number", "B": "bytes that are not empty"}
 _LIKE_KEYS: Final = 'say "sku", ("order_id", "line") or {"shop": "S", "day": "N"}'
+_LIKE_INDEXES: Final = 'say {"key": "sku", "indexes": {"by-maker": ("maker", "price")}}'
+_INDEX_NAME: Final = re.compile("[A-Za-z0-9_.-]{3,255}")
+
 _LIKE_ITEMS: Final = 'list what lies in each table: items={"prices": [{"sku": "tea", "price": 4}]}'
 
 
+class TableIndex(NamedTuple):
+    """A global secondary index with the attributes of its key and their types. The hash key is first."""
+
+    name: str
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    keys_only: bool = False
+    """Whether it has the keys of items alone, and not the whole items."""
+
+
 class TableKey(NamedTuple):
-    """The attributes of a table's key, the hash key first, and their types."""
+    """The attributes of a table's key with their types. The hash key is first."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
+    indexes: tuple[TableIndex, ...] = ()
 
     def __str__(self) -> str:
         """Format the key as messages show it."""
@@ -56,6 +77,8 @@ Keys: TypeAlias = Mapping[str, TableKey]
 
 def read_key(table: str, declared: object) -> TableKey:
     """Read the declared key of a table. Raises :class:`SettingsError` for what is none."""
+    if isinstance(declared, Mapping) and isinstance(declared.get("indexes"), Mapping):
+        return _with_indexes(table, declared)
     types: tuple[object, ...] = ()
     if isinstance(declared, Mapping):
         names, types = tuple(declared), tuple(declared.values())
@@ -65,8 +88,31 @@ def read_key(table: str, declared: object) -> TableKey:
     if not all(isinstance(name, str) and name for name in names) or not 1 <= len(set(names)) == len(names) <= 2:
         raise SettingsError("tables", f"{table} has the key {shown(repr(declared))}; {_LIKE_KEYS}")
     if any(kind not in list(_TYPES) for kind in types):  # a list compares what cannot be hashed, too
-        raise SettingsError("tables", f"{table} has a key of the types {shown(repr(types))}; DynamoDB has S, N and B")
+        problem = f"{table} has a key of the types {shown(repr(types))}; DynamoDB has S, N and B"
+        raise SettingsError(
+            "tables", problem if "key" not in names else f"{problem}. For a table with indexes {_LIKE_INDEXES}"
+        )
     return TableKey(tuple(map(str, names)), tuple(map(str, types)))
+
+
+def _with_indexes(table: str, declared: Mapping[str, Any]) -> TableKey:
+    if "key" not in declared:
+        raise SettingsError("tables", f"{table} has indexes and no key; {_LIKE_INDEXES}")
+    key, indexes = read_key(table, declared["key"]), declared["indexes"]
+    if more := ", ".join(sorted(map(str, declared.keys() - {"key", "indexes"}))):
+        raise SettingsError("tables", f"{table} has {shown(more)} beside its indexes; {_LIKE_INDEXES}")
+    for name in indexes:
+        if not isinstance(name, str) or not _INDEX_NAME.fullmatch(name):
+            problem = f"{shown(str(name))}, which is no index's name: it is 3 to 255 of a-z, A-Z, 0-9, '-', '_', '.'"
+            raise SettingsError("tables", f"{table} has the index {problem}")
+    made = tuple(TableIndex(name, *read_key(f"{table}'s index {name}", each)[:2]) for name, each in indexes.items())
+    types = dict(zip(key.names, key.types, strict=True))
+    for index in made:
+        for name, kind in zip(index.names, index.types, strict=True):
+            if types.setdefault(name, kind) != kind:
+                problem = f"{name} is {types[name]} in one key of {table} and {kind} in another"
+                raise SettingsError("tables", f"{problem}; give both its type: {{{name!r}: {kind!r}}}")
+    return key._replace(indexes=made)
 
 
 def read_keys(declared: Mapping[str, DeclaredKey]) -> dict[str, TableKey]:
@@ -83,11 +129,29 @@ def modules_of_flows(flows: Iterable[AnyFlow]) -> list[ModuleType]:
 
 
 def declared_tables(modules: Iterable[ModuleType]) -> dict[str, TableKey]:
-    """Collect the ``TABLES`` of modules."""
+    """Collect the ``TABLES`` of modules. Raises :class:`SettingsError` where two of them contradict each other."""
     tables: dict[str, TableKey] = {}
     for module in modules:
-        tables |= read_keys(getattr(module, "TABLES", {}))
+        tables = joined(tables, read_keys(getattr(module, "TABLES", {})))
     return tables
+
+
+def joined(tables: Keys, others: Keys) -> dict[str, TableKey]:
+    """Merge what two modules say of tables and their indexes. Raises :class:`SettingsError` for a contradiction."""
+    both = {**tables, **others}
+    for name in tables.keys() & others.keys():
+        first, second = tables[name], others[name]
+        indexes = {index.name: index for index in (*first.indexes, *second.indexes)}
+        if first[:2] != second[:2] or not {*first.indexes, *second.indexes} <= {*indexes.values()}:
+            raise SettingsError("tables", f"{name} has two keys, or an index of two keys, in TABLES of two modules")
+        both[name] = second._replace(indexes=tuple(indexes.values()))
+    return both
+
+
+def overridden(tables: Keys, given: Keys) -> dict[str, TableKey]:
+    """Return the tables with the keys that are given. A table keeps its indexes where none are given for it."""
+    kept = {name: tables[name].indexes for name in given.keys() & tables.keys() if not given[name].indexes}
+    return {**tables, **{name: key._replace(indexes=kept.get(name, key.indexes)) for name, key in given.items()}}
 
 
 def declared_items(modules: Iterable[ModuleType]) -> GivenItems:
@@ -165,7 +229,7 @@ def _refused(problem: str) -> SettingsError:
 
 
 def declared_by_name(name: str, modules: Iterable[ModuleType]) -> dict[str, Any]:
-    """Collect what modules declare under a name, such as ``STUBS``, by the names in it."""
+    """Collect what modules declare under a name such as ``STUBS``."""
     declared: dict[str, Any] = {}
     for module in modules:
         given = getattr(module, name, {})

@@ -143,7 +143,7 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
     stored = (item.redrive, item.retry)
     if m.attempt < stored:
         return Verdict.DUPLICATE
-    if m.attempt == stored and m.hop == 1 and not _has_text(item, m):
+    if m.attempt == stored and m.hop == 1 and not _has_text(item, request):
         return Verdict.DUPLICATE
     is_alive = request.now < item.lease_until <= request.believed_until
     if m.attempt == stored and is_alive and item.owner != request.owner:
@@ -151,9 +151,21 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
     return Verdict.DUPLICATE if older else Verdict.CLAIMED
 
 
-def _has_text(item: RunItem, message: Message) -> bool:
+def _has_text(item: RunItem, request: ClaimRequest) -> bool:
     """Answer whether a message may claim the attempt of a first hop again: by its text, or because it cancels it."""
-    return message.cancelled is not None or item.first_text in (None, message.text_digest)
+    return request.message.cancelled is not None or item.first_text in (None, request.text)
+
+
+def other_text(item: RunItem | None, message: Message, text: str) -> str | None:
+    """Return what the item keeps of the text that has the message's first hop and attempt, if it is another one.
+
+    ``text`` is what the claim of the message would have written.
+    """
+    if item is None or item.done:
+        return None
+    if (item.request_id, item.hop, item.redrive, item.retry) != (message.request_id, message.hop, *message.attempt):
+        return None
+    return None if item.first_text == text else item.first_text
 
 
 def begins_anew(item: RunItem | None, message: Message) -> bool:
@@ -193,7 +205,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         ttl=request.expires_at // 1000,
         state=None if begins_anew(item, m) else before.state,
         stages={m.stage: m.request_id} if first else {**before.stages, m.stage: m.request_id},
-        first_text=m.text_digest if first else None,
+        first_text=request.text if first else None,
         callers=_callers(item, request),
         askers=_askers(item, request),
         lost=None if first else before.lost,
@@ -387,7 +399,9 @@ def noted_asker(message: Message) -> Caller | None:
 
     A later hop writes none, because the first hop has, unless it is redriven: then its run had ended.
     """
-    return Caller.asking(message) if message.hop == 1 or message.redrive > 0 else None
+    if message.reply_to is None or (message.hop > 1 and message.redrive == 0):
+        return None
+    return Caller.asking(message)
 
 
 def answered_askers(claim: Claim, commit: Commit) -> list[str]:

@@ -272,7 +272,13 @@ FIELDS: Final = (
         _COMMIT,
         origin="`uniquerequestid` of each stage, until all are complete",
     ),
-    Field("first_text", Kind.TEXT, "A digest of the text that has the first hop", FIRST_HOPS, _COMMIT),
+    Field(
+        "first_text",
+        Kind.TEXT,
+        "The digest of the first hop's text; of a sealed text also the digest of its content, sealed",
+        FIRST_HOPS,
+        _COMMIT,
+    ),
     Field(
         "text_epoch",
         Kind.COUNT,

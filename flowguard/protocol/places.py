@@ -11,6 +11,9 @@ passes nobody, and who comes when its turn is there waits for nobody else.
 
 Who was called and does not come is dropped from the line after :data:`GRACE`. It joins again when it looks, and has its
 old arrival then.
+
+A limit by time has such places too. A start takes one under a name of its own, nobody gives it back, and it lapses
+when its window is over. So it is known when the next one is free, and who stands in line is called for that moment.
 """
 
 from __future__ import annotations
@@ -28,6 +31,12 @@ GRACE: Final = 20_000
 SKEW: Final = 5_000
 """ms for which a place is held beyond its lease: the clock of who looks may be fast by so much."""
 
+LONGEST_WINDOW: Final = 901_000
+"""ms. The longest ``per`` with its margin: no start counts for longer."""
+
+LONGEST_AHEAD: Final = 2_000
+"""ms by which a start is noted ahead of its handler, at most."""
+
 UNSEEN_FOR: Final = 3_600_000
 """ms after which who stands in line and does not look is dropped from it: its run may be long over."""
 
@@ -36,16 +45,24 @@ LONGEST_LINE: Final = 50
 
 MOST_AT_ONCE: Final = 100
 
+COMES_EARLY: Final = 2_000
+"""ms. A hop that comes so much earlier than its call comes by its look. Its call is on its way and is not repeated."""
+
 
 class Holder(NamedTuple):
-    """The owner of a hop's claim, who holds a place until the lease ends (ms)."""
+    """The owner of a hop's claim, who holds a place until the lease ends (ms). A start has no owner."""
 
     owner: str
     until: int
 
+    @property
+    def lapses_at(self) -> int:
+        """Return the last ms in which it counts. A window has its margin already."""
+        return self.until + SKEW if self.owner else self.until
+
 
 class Waiter(NamedTuple):
-    """A hop in line since ``arrival``. It last looked at ``seen_at``, and was called at ``called_at``, or not (0).
+    """A hop in line since ``arrival``. It last looked at ``seen_at``, and is called for ``called_at``, or not yet (0).
 
     All are in ms.
     """
@@ -71,11 +88,15 @@ NOBODY: Final = Places()
 
 
 class Terms(NamedTuple):
-    """What a decision is made by beside the item. Times are in ms."""
+    """What a decision is made by beside the item. Times are in ms.
+
+    A place of a limit by time is held for the ``window``, others as long as a lease, for the ``longest_lease`` at most.
+    """
 
     at_once: int
     now: int
     longest_lease: int
+    window: int = 0
 
 
 class Hop(NamedTuple):
@@ -97,12 +118,20 @@ class Change(NamedTuple):
     calls: tuple[Hop, ...] = ()
 
 
-def taken(places: Places, hop: Hop, holder: Holder, terms: Terms) -> Change:
-    """Give the hop a place if its turn has come. A hop that holds one keeps it, under its new owner."""
-    live = settled(places, terms)
-    granted = hop.token in live.held or before(live, first_seen(live, hop)) < free(live, terms)
+def taken(places: Places, hop: Hop, holder: Holder, terms: Terms, name: str = "") -> Change:
+    """Give the hop a place if its turn has come. It is held under the hop's token, or under a ``name``.
+
+    A hop that holds one keeps it. Of two owners the later one gets it when the first has given it back, or its lease is
+    over: a run that was reset has a new owner while the first one's handler may be at work.
+    """
+    live, name = settled(places, terms), name or hop.token
+    there = live.held.get(name)
+    if there is None:
+        granted = before(live, first_seen(live, hop)) < free(live, terms)
+    else:
+        granted = there.owner == holder.owner or there.until <= terms.now
     if granted:
-        live = Places({**live.held, hop.token: holder}, _without(live.line, hop.token))
+        live = Places({**live.held, name: holder}, _without(live.line, hop.token))
     return called(live, terms)._replace(granted=granted)
 
 
@@ -116,17 +145,18 @@ def joined(places: Places, hop: Hop, terms: Terms) -> Change:
     mine = Waiter(hop.arrival, hop.object_id, terms.now)
     if there is not None and terms.now - there.seen_at < UNSEEN_FOR // 4:
         mine = mine._replace(seen_at=there.seen_at)
-    if hop.token not in live.held:
-        line = {**live.line, hop.token: mine}
-        live = live._replace(line={token: line[token] for token in _in_order(line)[:LONGEST_LINE]})
+    if there is not None and there.called_at - terms.now >= COMES_EARLY:
+        mine = mine._replace(called_at=there.called_at)
+    line = {**live.line, hop.token: mine}
+    live = live._replace(line={token: line[token] for token in _in_order(line)[:LONGEST_LINE]})
     return called(live, terms)
 
 
-def given_back(places: Places, hop: Hop, owner: str, terms: Terms) -> Change:
-    """Free the hop's place, unless another owner has it by now."""
-    holder = places.held.get(hop.token)
+def given_back(places: Places, name: str, owner: str, terms: Terms) -> Change:
+    """Free the place of this name, unless another owner has it by now."""
+    holder = places.held.get(name)
     if holder is not None and holder.owner == owner:
-        places = places._replace(held=_without(places.held, hop.token))
+        places = places._replace(held=_without(places.held, name))
     return called(settled(places, terms), terms)
 
 
@@ -144,29 +174,40 @@ def withdrawn(places: Places, hop: Hop, terms: Terms) -> Change:
 
 
 def settled(places: Places, terms: Terms) -> Places:
-    """Drop those whose leases are over, and those in line who do not come.
+    """Drop those whose leases or windows are over, and those in line who do not come.
 
-    A lease that ends later than any can is of a worker whose clock was fast. It counts as over.
+    A lease that ends later than any can is of a worker whose clock was fast. It counts as over. A start may
+    be of another ``per``, and stays as long as the longest window.
     """
-    since, until = terms.now - SKEW, terms.now + terms.longest_lease
     return Places(
-        {token: holder for token, holder in places.held.items() if since <= holder.until <= until},
-        {token: waiter for token, waiter in places.line.items() if _is_awaited(waiter, terms.now)},
+        {token: holder for token, holder in places.held.items() if _is_held(holder, terms)},
+        {token: waiter for token, waiter in places.line.items() if _is_awaited(waiter, terms)},
     )
 
 
 def called(places: Places, terms: Terms) -> Change:
-    """Call the first in line, as many as places are free. Nobody is called twice."""
-    first = _in_order(places.line)[: free(places, terms)]
-    due = [token for token in first if not places.line[token].called_at]
-    line = {**places.line, **{token: places.line[token]._replace(called_at=terms.now) for token in due}}
+    """Call as many of the first in line as places are free, or are known to lapse.
+
+    Nobody is called twice, but for who could come by far earlier than it was called for. Nor is a hop whose place an
+    earlier owner holds: it is called when that gives it back.
+    """
+    first = zip(_in_order(_others_line(places)), openings(places, terms), strict=False)
+    due = {token: at for token, at in first if not 0 < places.line[token].called_at <= at + GRACE}
+    line = {**places.line, **{token: places.line[token]._replace(called_at=at) for token, at in due.items()}}
     calls = [Hop(token, line[token].object_id, line[token].arrival) for token in due]
     return Change(places._replace(line=line), calls=tuple(calls))
 
 
+def openings(places: Places, terms: Terms) -> list[int]:
+    """Return when places are free (ms), the first ones first. When a hop at work gives its place back nobody knows."""
+    ends = sorted(holder.lapses_at + 1 for holder in places.held.values()) if terms.window else []
+    return [terms.now] * free(places, terms) + ends[max(len(ends) - terms.at_once, 0) :]
+
+
 def free(places: Places, terms: Terms) -> int:
-    """Return how many places nobody holds."""
-    return max(terms.at_once - len(places.held), 0)
+    """Return how many places nobody holds. A start takes none of a limit of hops at work."""
+    counts = sum(1 for holder in places.held.values() if holder.owner or terms.window)
+    return max(terms.at_once - counts, 0)
 
 
 def first_seen(places: Places, hop: Hop) -> Hop:
@@ -178,7 +219,7 @@ def first_seen(places: Places, hop: Hop) -> Hop:
 def before(places: Places, hop: Hop) -> int:
     """Return how many stand in line before the hop, as it came first."""
     mine = (hop.arrival, hop.token)
-    return sum((waiter.arrival, token) < mine for token, waiter in places.line.items())
+    return sum((waiter.arrival, token) < mine for token, waiter in _others_line(places).items())
 
 
 def lapses_in(places: Places, now: int) -> int:
@@ -188,11 +229,22 @@ def lapses_in(places: Places, now: int) -> int:
     return max(min(ends, default=now) - now, 0)
 
 
-def _is_awaited(waiter: Waiter, now: int) -> bool:
-    """Answer whether who stands in line may still come. A call that lies ahead is of a clock that was fast."""
-    if waiter.called_at and not now - GRACE <= waiter.called_at <= now + SKEW:
+def _is_held(holder: Holder, terms: Terms) -> bool:
+    longest = terms.longest_lease if holder.owner else LONGEST_WINDOW + SKEW
+    return terms.now <= holder.lapses_at and holder.until <= terms.now + longest
+
+
+def _is_awaited(waiter: Waiter, terms: Terms) -> bool:
+    """Answer whether who stands in line may still come. A call that lies too far ahead is of a clock that was fast."""
+    now = terms.now
+    if waiter.called_at and not now - GRACE <= waiter.called_at <= now + LONGEST_WINDOW + SKEW:
         return False
     return waiter.seen_at + UNSEEN_FOR >= now
+
+
+def _others_line(places: Places) -> Mapping[str, Waiter]:
+    """Return the line without hops whose place is still held, by an earlier owner of the same hop."""
+    return {token: waiter for token, waiter in places.line.items() if token not in places.held}
 
 
 def _in_order(line: Mapping[str, Waiter]) -> list[str]:

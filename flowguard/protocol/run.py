@@ -261,6 +261,13 @@ class ClaimRequest(NamedTuple):
     """Of a flow that takes callers: a result of this moment or a later one is good for the request."""
     longest_lease: int = LONGEST_LEASE // timedelta(milliseconds=1)
     """How long any worker of the hop can hold it, ms."""
+    first_text: str = ""
+    """For a sealed request: the digest of its sealed text, then the sealed digest of its content. Else empty."""
+
+    @property
+    def text(self) -> str:
+        """Return what the claim of a first hop writes of the text."""
+        return self.first_text or self.message.text_digest
 
     @property
     def believed_until(self) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import PydanticUserError, ValidationError
 
 from flowguard.errors import OtherRelease, RunFailed, shown
 from flowguard.items.writes import Write
@@ -16,6 +16,9 @@ from flowguard.recorded.table_writes import TableWrites
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import key_of
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _LONGEST_NAME: Final = 128
 """Bytes of what a hop remembers something under."""
@@ -167,8 +170,12 @@ class ResultForm(NamedTuple):
             raise RunFailed(f"{called} has {shown(call)} to call; write a function. Nothing was done")
         if isinstance(kind, str):
             raise RunFailed(f"{called}: result is no type but text: {shown(kind)}. Nothing was called")
+        if kind is None:
+            return cls(called, kind, None)
+        from pydantic import TypeAdapter  # most functions remember plain JSON, or nothing
+
         try:
-            return cls(called, kind, None if kind is None else TypeAdapter(kind))
+            return cls(called, kind, TypeAdapter(kind))
         except PydanticUserError as error:
             problem = str(error).partition("\n")[0]
             raise RunFailed(f"{called}: result is no type: {problem}. Nothing was called") from None

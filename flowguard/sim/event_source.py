@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from flowguard.aws.sender import MOST_ENTRIES
 from flowguard.sim.calls import ApiCall, Response
 from flowguard.sim.functions import Functions, ServedFunction
+from flowguard.sim.shards import shard_of
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery, Queues
 from flowguard.wire.envelope import Envelope
@@ -32,6 +33,12 @@ STEP: Final = 20
 """The virtual time that an invocation takes, ms."""
 
 MOST_RECEIVES: Final = 3
+QUICK_REPEATS: Final = 10
+"""So often a shard's record is repeated like that of a queue, and then ever more seldom: the others are left out."""
+
+LONGEST_AGE: Final = 12 * 3_600_000
+"""The age in ms at which the mapping of a template gives a shard's record up."""
+
 LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE", "UNTRUSTED"})
 """These verdicts would be the same each time, so the record is delivered once."""
 
@@ -99,8 +106,14 @@ class EventSource:
         return self._queues.add(envelope, raw, queue, at)
 
     def copy(self, delivery: Delivery, at: int) -> Delivery:
-        """Add the record once more. SQS delivers each at least once."""
-        return self.put(delivery.envelope, delivery.raw, delivery.queue, at)
+        """Add the record once more: SQS delivers each at least once, and so does a shard, from its checkpoint on.
+
+        A copy of a shard's record that comes later is of another mapping, which reads the stream once more.
+        """
+        copy = self.put(delivery.envelope, delivery.raw, delivery.queue, at)
+        if shard_of(delivery.envelope) is not None:
+            copy.place, copy.alone = delivery.place, delivery.alone or at > delivery.visible_at
+        return copy
 
     def is_waiting(self, delivery: Delivery) -> bool:
         """Answer whether the record is not deleted yet. It may be in a worker's hands."""
@@ -149,6 +162,8 @@ class EventSource:
         hidden = function.visibility
         if self._times is not None and self._times.is_patient(delivery):
             hidden = self._times.killed_visibility
+        if shard_of(delivery.envelope) is not None:
+            hidden *= 2 ** max(0, delivery.receives - QUICK_REPEATS)
         self._queues.receive(delivery, now + hidden)
         return function
 
@@ -156,16 +171,16 @@ class EventSource:
         """Receive what the function gets besides this record. Both are no more than ``batch``.
 
         Those are records of the same queue that are visible, none of them a copy of another. Of a FIFO group they are
-        the next ones in its order. What no queue delivers comes alone.
+        the next ones in its order, and a batch of a stream is of one shard. What neither delivers comes alone.
         """
         taken, passed = [first], set[tuple[str, str] | None]()
-        for delivery in self._queues.waiting if first.queue is not None else ():
+        shard = shard_of(first.envelope)
+        for delivery in self._queues.waiting if not first.alone and (first.queue or shard) is not None else ():
             if len(taken) >= batch:
                 break
-            is_fellow = (delivery.queue, delivery.from_dlq) == (
-                first.queue,
-                first.from_dlq,
-            ) and delivery.visible_at <= now
+            is_of_it = (delivery.queue, delivery.from_dlq) == (first.queue, first.from_dlq)
+            is_of_it &= shard is None or (shard_of(delivery.envelope) == shard and not delivery.alone)
+            is_fellow = is_of_it and delivery.visible_at <= now
             is_copy = delivery.message_id in {known.message_id for known in taken}
             if is_fellow and not is_copy and (delivery.group is None or delivery.group not in passed):
                 taken.append(delivery)
@@ -185,12 +200,19 @@ class EventSource:
         same. After its last receive SQS moves it to the dead-letter queue, where it is due when it would have been seen
         again; what fails there as often is dropped. ``last`` says that no receive is left whatever their count.
 
+        A shard knows no receives: its record stays until it is acked, or its mapping gives it up for its age.
+
         A receive that was ``too_early`` is one of as many as queues of templates have: it is another record's attempts
         that these wait for, and their pauses are longer.
         """
         delivery.too_early += too_early
         if acked or left:
             self._queues.delete(delivery)
+            return False
+        if shard_of(delivery.envelope) is not None:
+            if delivery.visible_at - (delivery.envelope.sent_at or delivery.visible_at) > LONGEST_AGE:
+                self._queues.delete(delivery)
+                self.expired.append(delivery)
             return False
         most, many = self._most_receives, MANY_RECEIVES
         if self._times is not None and self._times.is_patient(delivery):

@@ -60,7 +60,8 @@ class Functions:
     """The functions of some flows, by the queues that they read.
 
     Stages that share a queue share a function, those of several flows too, as with an event source mapping. So do the
-    stages of a flow that share a topic. ``others`` are functions of no flow, by their queues.
+    stages of a flow that share a topic. ``others`` are functions of no flow, by their queues. ``read`` are the queues
+    that a mapping reads, without ``more_queues``.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Functions:
         for queue in self.by_queue.keys() & (others or {}).keys():
             raise SettingsError(queue, "two functions read this queue; give one of them another")
         self.by_queue |= others or {}
+        self.read = frozenset(self.by_queue)
         if not flows:
             self.any = self.dead = self.answers = ServedFunction("nobody", _unread, _visibility([]))
             self._dead_of: Mapping[str, ServedFunction] = {}

@@ -40,12 +40,12 @@ class NoSuchToken(FlowguardError):
 class MadeTokens:
     """Notes each token that a run makes. It listens to the runs' events, which say what each of them awaits.
 
-    A worker that dies, or is held up, does not report. Its token counts once ``is_saved`` says that the row is there:
-    before that nothing can have been sent with it. The arguments are the flow and the row's id.
+    A worker that dies, or is held up, does not report. Its token counts once ``is_awaited`` says that the wait for its
+    row is committed: ``step.send`` sends after that, so nobody has the token before. Its argument is the row's id.
     """
 
-    def __init__(self, is_saved: Callable[[str, str], bool] | None = None) -> None:
-        self._is_saved = is_saved or _always
+    def __init__(self, is_awaited: Callable[[str], bool] | None = None) -> None:
+        self._is_awaited = is_awaited or _always
         self._texts: dict[tuple[str, str], str] = {}
         self._newest: dict[str, tuple[str, str]] = {}
         self._of_requests: dict[str, tuple[str, str]] = {}
@@ -103,11 +103,11 @@ class MadeTokens:
         return self._texts[row]
 
     def _made_and_not_reported(self, label: str) -> tuple[str, str] | None:
-        """Return the saved row of a token whose worker has not reported yet what its run awaits."""
+        """Return the awaited row of a token whose worker has not reported yet what its run awaits."""
         for message in reversed(self._claimed.values()):
             whole = label.removesuffix(f"@{message.request_id}")
             row = _row(message, whole.removeprefix(f"{message.flow}/{message.object_id}/"))
-            if row in self._texts and self._is_saved(*row):
+            if row in self._texts and self._is_awaited(row[1]):
                 return row
         return None
 
@@ -115,7 +115,7 @@ class MadeTokens:
         self._texts[flow, row_id] = text
 
 
-def _always(_flow: str, _row_id: str) -> bool:
+def _always(_row_id: str) -> bool:
     return True
 
 

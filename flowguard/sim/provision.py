@@ -116,7 +116,7 @@ class AutoProvisioner:
             return
         self.tables.append(name)
         self._used_with[name] = known
-        create_table(self._engine.client("dynamodb"), name, *known.names, types=known.types)
+        create_table(self._engine.client("dynamodb"), name, *known.names, types=known.types, indexes=known.indexes)
 
     def _note(self, table: str) -> None:
         """Leave a table alone that somebody else created."""

@@ -1,4 +1,7 @@
-"""How an engine answers Scans. DynamoDB keeps no order in which a handler may rely, and may end a page anywhere."""
+"""How an engine answers Scans. Nobody may rely on their order, and DynamoDB may end a page anywhere.
+
+The same holds of the order in which a Query of an index answers items that have one key in it.
+"""
 
 from __future__ import annotations
 

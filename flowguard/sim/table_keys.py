@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
+from flowguard.project.declared import TableIndex
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -20,9 +22,7 @@ def add_run_index(dynamodb: DynamoDBClient, name: str) -> None:
     """Give a run table the index that lists of runs may use, if it has none."""
     if dynamodb.describe_table(TableName=name)["Table"].get("GlobalSecondaryIndexes"):
         return
-    roles: Any = zip(INDEX_KEY, ("HASH", "RANGE"), strict=True)
-    schema: Any = [{"AttributeName": key, "KeyType": role} for key, role in roles]
-    index: Any = {"IndexName": RUN_INDEX, "KeySchema": schema, "Projection": {"ProjectionType": "KEYS_ONLY"}}
+    index = _index(TableIndex(RUN_INDEX, INDEX_KEY, ("S", "S"), keys_only=True))
     dynamodb.update_table(
         TableName=name,
         AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in sorted({"pk", "sk", *INDEX_KEY})],
@@ -30,18 +30,31 @@ def add_run_index(dynamodb: DynamoDBClient, name: str) -> None:
     )
 
 
-def create_table(dynamodb: DynamoDBClient, name: str, *keys: str, types: tuple[str, ...] = ()) -> None:
+def create_table(
+    dynamodb: DynamoDBClient,
+    name: str,
+    *keys: str,
+    types: tuple[str, ...] = (),
+    indexes: tuple[TableIndex, ...] = (),
+) -> None:
     """Create a table on demand with a hash key and maybe a range key.
 
     They are texts (``S``) unless ``types`` says else.
     """
-    kinds = types or ("S",) * len(keys)
-    schema: list[Any] = [
-        {"AttributeName": key, "KeyType": role} for key, role in zip(keys, ("HASH", "RANGE"), strict=False)
-    ]
-    attributes: list[Any] = [
-        {"AttributeName": key, "AttributeType": kind} for key, kind in zip(keys, kinds, strict=True)
-    ]
+    kinds = dict(zip(keys, types or ("S",) * len(keys), strict=True))
+    for index in indexes:
+        kinds |= zip(index.names, index.types, strict=True)
+    attributes: Any = [{"AttributeName": key, "AttributeType": kind} for key, kind in kinds.items()]
+    more: Any = {"GlobalSecondaryIndexes": [_index(index) for index in indexes]} if indexes else {}
     dynamodb.create_table(
-        TableName=name, BillingMode="PAY_PER_REQUEST", KeySchema=schema, AttributeDefinitions=attributes
+        TableName=name, BillingMode="PAY_PER_REQUEST", KeySchema=_schema(keys), AttributeDefinitions=attributes, **more
     )
+
+
+def _schema(keys: Sequence[str]) -> Any:
+    return [{"AttributeName": key, "KeyType": role} for key, role in zip(keys, ("HASH", "RANGE"), strict=False)]
+
+
+def _index(index: TableIndex) -> Any:
+    kind = "KEYS_ONLY" if index.keys_only else "ALL"
+    return {"IndexName": index.name, "KeySchema": _schema(index.names), "Projection": {"ProjectionType": kind}}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowguard.payload.http_source import http_source
+from flowguard.sim.shards import order_of
 from flowguard.wire.envelope import Envelope, Source
 
 
@@ -18,7 +19,8 @@ class Delivery:
     """A record on its way. ``number`` is its place in the order of arrival, ``visible_at`` is ms since 1970.
 
     ``queue`` is a name; None where no queue delivers it (SNS calls the function, a direct invocation). ``too_early`` is
-    how many of its receives came before what it belongs to.
+    how many of its receives came before what it belongs to. ``place`` is the order in its group, in which a copy has
+    that of its record; ``alone`` says that another mapping reads it, which keeps no order with the others.
     """
 
     number: int
@@ -30,6 +32,8 @@ class Delivery:
     turn: int = 0
     from_dlq: bool = False
     too_early: int = 0
+    place: int = 0
+    alone: bool = False
 
     @property
     def message_id(self) -> str:
@@ -37,7 +41,9 @@ class Delivery:
 
     @property
     def group(self) -> tuple[str, str] | None:
-        """Return the FIFO group whose records are delivered one after another. None where there is none."""
+        """Return the FIFO group, shard or item whose records come one after another. None where there is none."""
+        if (order := order_of(self.envelope)) is not None:
+            return None if self.alone else ("", order)
         group = self.envelope.group_id
         return (self.queue or "", group) if group is not None and self.envelope.is_fifo else None
 
@@ -80,7 +86,7 @@ class Queues:
 
     def add(self, envelope: Envelope, raw: Any, queue: str | None, visible_at: int) -> Delivery:
         self.added += 1
-        delivery = Delivery(self.added, envelope, raw, queue, visible_at)
+        delivery = Delivery(self.added, envelope, raw, queue, visible_at, place=self.added)
         self.waiting.append(delivery)
         return delivery
 
@@ -117,7 +123,7 @@ class Queues:
         return max(matching, key=lambda delivery: delivery.turn, default=None)
 
     def free(self) -> list[Delivery]:
-        """Return the deliveries that wait behind no other record of their FIFO group."""
+        """Return the deliveries that wait behind no other record of their FIFO group, shard or item."""
         return [delivery for delivery, _ in self._due_at()]
 
     def _due_at(self) -> Iterator[tuple[Delivery, int]]:
@@ -126,16 +132,17 @@ class Queues:
         SQS gives out nothing of a FIFO group while one of its messages is in flight: received, and not visible again.
         https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagegroupid-property.html
         """
-        heads: dict[tuple[str, str], int] = {}
+        heads: dict[tuple[str, str], tuple[int, int]] = {}
         in_flight_until: dict[tuple[str, str], int] = {}
         grouped = [(delivery, delivery.group) for delivery in self.waiting]
         for delivery, group in grouped:
             if group is not None:
-                heads[group] = min(delivery.number, heads.get(group, delivery.number))
+                place = delivery.place, delivery.number
+                heads[group] = min(place, heads.get(group, place))
                 if delivery.receives:
                     in_flight_until[group] = max(delivery.visible_at, in_flight_until.get(group, delivery.visible_at))
         for delivery, group in grouped:
             if group is None:
                 yield delivery, delivery.visible_at
-            elif heads[group] == delivery.number:
+            elif heads[group] == (delivery.place, delivery.number):
                 yield delivery, max(delivery.visible_at, in_flight_until.get(group, delivery.visible_at))

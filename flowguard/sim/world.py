@@ -32,7 +32,14 @@ from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import SeededIds
-from flowguard.project.declared import DeclaredKey, declared_items, declared_tables, modules_of_flows, read_keys
+from flowguard.project.declared import (
+    DeclaredKey,
+    declared_items,
+    declared_tables,
+    modules_of_flows,
+    overridden,
+    read_keys,
+)
 from flowguard.project.queues import topics
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_ROLE, SIMULATED_SECRETS
@@ -110,7 +117,7 @@ class World:
     ) -> None:
         self.flows = tuple(flows)
         self._observer = observer
-        self.keys = {**declared_tables(modules_of_flows(flows)), **read_keys(tables or {})}
+        self.keys = overridden(declared_tables(modules_of_flows(flows)), read_keys(tables or {}))
         self.clock = clock if clock is not None else VirtualTime(start)
         self.start = self._looked_at = start
         self.aws = aws if aws is not None else EmbeddedAWS(seed=seed)

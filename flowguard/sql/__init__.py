@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from flowguard.sql.data_api import DataApi as DataApi
     from flowguard.sql.data_api import DataApiTransaction as DataApiTransaction
     from flowguard.sql.fence import SCHEMA as SCHEMA
+    from flowguard.sql.fence import forget_fence as forget_fence
     from flowguard.sql.newest import is_newer as is_newer
     from flowguard.sql.postgres import Postgres as Postgres
     from flowguard.sql.sqlite import SQLite as SQLite
 
 _HOME = {
     "SCHEMA": "sql.fence",
+    "forget_fence": "sql.fence",
     "Postgres": "sql.postgres",
     "DataApi": "sql.data_api",
     "DataApiTransaction": "sql.data_api",

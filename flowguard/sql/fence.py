@@ -56,6 +56,13 @@ WRITE: Final = f"""UPDATE {TABLE} SET request_id = :request_id, requested_at = :
     reset_by = :reset_by, epoch = :epoch, results = :results, written_at = :written_at
     WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
 
+
+def _forgetting(flow: str, object_id: str) -> str:
+    return f"UPDATE {TABLE} SET results = '{{}}' WHERE flow = {flow} AND object_id = {object_id}"  # noqa: S608 - a constant
+
+
+_FORGET: Final = _forgetting(":flow", ":object_id")
+
 MOST_RESULTS: Final = 60_000
 """Bytes that the results of a hop may take: the Data API returns no row above 64 KB."""
 
@@ -158,6 +165,21 @@ def made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[[
         return _made_once(database, fence, key, make)
     except ConnectionLost:
         return _made_once(database, fence, key, make)
+
+
+def forget_fence(database: SqlDatabase, flow: str, object_id: str) -> None:
+    """Empty what the fence of an object keeps of its newest hop: the results of its statements.
+
+    The row stays, and keeps late workers out. Call this once the object's run is forgotten, for no attempt asks for the
+    results then. Nothing happens where the object has no fence.
+    """
+    with database.transaction() as transaction:
+        transaction.rows(_FORGET, {"flow": flow, "object_id": object_id})
+
+
+def forget_statement(flow: str, object_id: str) -> str:
+    """Return what :func:`forget_fence` does as a statement that a person runs."""
+    return _forgetting(*("'" + text.replace("'", "''") + "'" for text in (flow, object_id)))
 
 
 def _made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[[Any], str]) -> str:

@@ -27,8 +27,10 @@ from flowguard.testing.explorer.checks.either import checked_either
 from flowguard.testing.explorer.run.explored import keys_of
 from flowguard.testing.explorer.run.given_buckets import Buckets
 from flowguard.testing.explorer.run.inbox import Later, read_given
+from flowguard.testing.explorer.run.old_code import given_code
 from flowguard.testing.explorer.run.outside_world import OutsideWorld
 from flowguard.testing.explorer.run.parties import Parties
+from flowguard.testing.explorer.run.postgres_copies import read_postgres
 from flowguard.testing.explorer.run.sandbox import checked_weather
 from flowguard.testing.explorer.run.stubs import Stubs
 from flowguard.testing.explorer.run.time_to_live import checked_ttl
@@ -109,7 +111,7 @@ def _wrong_numbers(arguments: Mapping[str, Any]) -> Iterator[str]:
     if not callable(progress := arguments.get("progress", print)):
         yield f"progress is {progress!r}; give a function of two numbers, schedules and violations"
     yield from _wrong_seconds(arguments)
-    for name in ("for_good", "any_order", "invariants_only"):
+    for name in ("for_good", "any_order", "invariants_only", "rollback"):
         if not isinstance(flag := arguments.get(name, True), bool):
             yield f"{name} is {flag!r}; give True or False"
     if not isinstance(insider := arguments.get("insider"), bool | None):
@@ -155,9 +157,11 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
         ("buckets", Buckets),
         ("stubs", Stubs),
         ("outside", OutsideWorld),
+        ("postgres", read_postgres),
         ("answers", lambda given: Parties(given, ())),
         ("either", lambda given: checked_either(given, {})),
         ("ttl", lambda given: checked_ttl(given, given)),
+        ("before", given_code),
     )
     for name, read in kinds:
         if (given := arguments.get(name)) is not None:

@@ -11,13 +11,20 @@ from types import TracebackType
 
 def described(error: BaseException) -> str:
     """Describe an error with the user's line: ``KeyError: 'sku' at orders.py:41: order["sku"]``."""
-    text = f"{type(error).__name__}: {error}"
+    text = _text_of(error)
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     users = [place for place in frames if _is_users(place[0])]
     if not users:
         return text
     file, line = users[-1]
     return f"{text} at {_short(file)}:{line}: {linecache.getline(file, line).strip()}"
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # of the error's own ``__str__``
+        return f"{type(error).__name__}: (its text cannot be read)"
 
 
 def up_to_users(whole: TracebackType) -> TracebackType:

@@ -20,6 +20,7 @@ _WORDS: Final = {
     "list_type": "is no list",
     "literal_error": "is not {expected}",
     "missing": "is missing",
+    "model_type": "is no table of options",
     "string_too_long": "has more than {max_length} characters",
     "string_too_short": "has fewer than {min_length} characters",
     "string_type": "is no text",
@@ -56,6 +57,7 @@ SERVER: Final = (
 )
 GROUP: Final = "^[A-Za-z0-9/*:_+=.@-]{1,200}$"
 STORED_SECRET: Final = "^arn:[a-z0-9-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$"  # noqa: S105
+DATABASE_USER: Final = "^arn:[a-z0-9-]+:rds-db:[a-z0-9-]+:[0-9]{12}:dbuser:(cluster|db|prx)-[A-Za-z0-9]+/[^/*?]+$"
 ROLE_PATH: Final = r"^/([A-Za-z0-9_+=,.@-]+/)*$"
 SUBNET: Final = "^subnet-[0-9a-f]+$"
 SECURITY_GROUP: Final = "^sg-[0-9a-f]+$"
@@ -99,6 +101,8 @@ PATTERNS: Final = {
     SERVER: "is no server of Kafka with its port, such as kafka-1.example.com:9096",
     GROUP: "is no consumer group: up to 200 of a-z, A-Z, 0-9 and / * : _ + = . @ -",
     STORED_SECRET: "is no ARN of a secret, such as arn:aws:secretsmanager:eu-west-1:123456789012:secret:kafka-1a2b3c",
+    DATABASE_USER: "is no user of a database by ARN, such as "
+    "arn:aws:rds-db:eu-west-1:123456789012:dbuser:cluster-ABCDEFGHIJKL01234/shop",
     SCHEDULE_GROUP: "is no name of a group of schedules: up to 64 of a-z, A-Z, 0-9, _, . and -",
     KEYS: "does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
     LINKS: "is no URL of http or https without ? and #",

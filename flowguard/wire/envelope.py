@@ -81,12 +81,15 @@ class Source(StrEnum):
     @property
     def is_stream(self) -> bool:
         """Answer whether a stream delivered the record, and what is behind it waits until it is acked."""
-        return self in (Source.KINESIS, Source.DYNAMODB, Source.KAFKA)
+        return self in _STREAM_SOURCES
 
     @property
     def takes_names(self) -> bool:
         """Answer whether the answer may name the records that failed. Others take an answer as a whole."""
         return self.is_queue or self.is_stream
+
+
+_STREAM_SOURCES: Final = (Source.KINESIS, Source.DYNAMODB, Source.KAFKA)
 
 
 class Envelope(NamedTuple):
@@ -201,7 +204,8 @@ class Envelope(NamedTuple):
     @property
     def tenant(self) -> str | None:
         """Return the tenant whose its sender says it is. The group of a FIFO queue is none, or of an unknown one."""
-        return None if self.queue_arn is None or self.is_fifo else read_tenant(self.group_id)
+        group = self.group_id
+        return None if group is None or self.queue_arn is None or self.is_fifo else read_tenant(group)
 
     @property
     def receipt_handle(self) -> str | None:
@@ -236,7 +240,8 @@ class Envelope(NamedTuple):
     @property
     def is_fifo(self) -> bool:
         """Answer whether it is from a FIFO queue, where one failed record holds up its group."""
-        return (self.queue_arn or "").endswith(".fifo")
+        arn = self.received.get("eventSourceARN")
+        return isinstance(arn, str) and arn.endswith(".fifo") and service_of(arn) == "sqs"
 
     @property
     def retried_in_place(self) -> bool:

@@ -12,9 +12,10 @@ Every message carries four attributes of flowguard's, so that a sender's own six
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -89,8 +90,8 @@ _LONGEST_TYPE = 100
 LONGEST_ID = 128
 """The longest id of what a hop sends: FIFO queues take no longer deduplication id."""
 
-_TEXT_DIGEST = 32
-"""Hex digits: 128 bits."""
+TEXT_DIGEST = 32
+"""Hex digits of a digest of a text: 128 bits."""
 
 _ROOM_FOR_NUMBER = 24
 """Characters of that which are kept for the number of a send or of a retry."""
@@ -213,9 +214,8 @@ class Message(NamedTuple):
 
         It is the same in each copy, retry and redrive of one message, whatever source they come from.
         """
-        deep = [self.depth] if self.depth else []
-        text = json.dumps([self.stage, self.text, self.reply_to, self.answer_to, *deep])
-        return sha256(text.encode()).hexdigest()[:_TEXT_DIGEST]
+        deep = (self.depth,) if self.depth else ()
+        return _digest(self.stage, self.text, self.reply_to, self.answer_to, *deep)
 
     def for_object(self, object_id: ObjectId, tenant: str | None = None) -> Message:
         """Return the same message for the object that its payload names, and for its tenant if it has none yet."""
@@ -361,37 +361,26 @@ class Place(NamedTuple):
             raise ValueError(f"is not JSON: {error}") from None
         if not isinstance(data, dict):
             raise ValueError("is not a JSON object")
-        object_id, reply_to = _text(data, "object"), _text(data, "reply_to")
-        if reply_to is not None:
+        object_id, reply_to = _text(data, "object"), None
+        if "reply_to" in data and (reply_to := _text(data, "reply_to")) is not None:
             parse_destination(reply_to)
         version, is_sealed = _version(data.get("version"))
         if is_sealed and not object_id:
             raise ValueError("says that the body is sealed, and names no object")
+        parts = {field: read(data) for key, (field, read) in _PARTS.items() if key in data}
         return cls(
             object_id=object_id,
             version=_whole({"version": version}, "version", None, 1, HIGHEST_VERSION),
-            hop=_whole(data, "hop", 1, 1),
-            retry=_whole(data, "retry", 0, 0),
-            redrive=_whole(data, "redrive", 0, 0),
             reply_to=reply_to,
-            first_error=_error_note(data, "error"),
-            last_error=_error_note(data, "last_error"),
-            attempts=_whole(data, "attempts", None, 1),
             is_unsent="unsent" in data,
-            signature=_signature(data),
-            is_weak=data.get(WEAK) is True,
-            is_event=data.get(EVENT) is True,
-            seems=_seems(data),
-            resumed=data.get(RESUMED) is True,
-            answer_to=_answer_to(data),
-            cancelled=_cancelled(data),
-            trace=read_trace(data.get(TRACE)),
-            since=_whole(data, SINCE, 0, 0, LATEST_TIME),
-            depth=_whole(data, DEPTH, 0, 0),
             is_sealed=is_sealed,
-            tenant=read_tenant(data.get(TENANT)),
-            turn=read_turn(data.get(TURN)),
+            **parts,
         )
+
+
+@lru_cache(maxsize=1)  # a claim asks twice: for its call, and for what that leaves
+def _digest(*parts: str | int | None) -> str:
+    return sha256(json.dumps(parts).encode()).hexdigest()[:TEXT_DIGEST]
 
 
 def chain_in(place: object) -> Place:
@@ -492,6 +481,29 @@ def _error_note(data: dict[str, Any], name: str) -> ErrorNote | None:
             return ErrorNote.storable(kind, text, at)
         case _:
             raise ValueError(f"has an {name!r} that is not [type, text, ms]")
+
+
+_PARTS: Final[Mapping[str, tuple[str, Callable[[dict[str, Any]], Any]]]] = {
+    "hop": ("hop", lambda data: _whole(data, "hop", 1, 1)),
+    "retry": ("retry", lambda data: _whole(data, "retry", 0, 0)),
+    "redrive": ("redrive", lambda data: _whole(data, "redrive", 0, 0)),
+    "error": ("first_error", lambda data: _error_note(data, "error")),
+    "last_error": ("last_error", lambda data: _error_note(data, "last_error")),
+    "attempts": ("attempts", lambda data: _whole(data, "attempts", None, 1)),
+    SIGNATURE: ("signature", _signature),
+    WEAK: ("is_weak", lambda data: data[WEAK] is True),
+    EVENT: ("is_event", lambda data: data[EVENT] is True),
+    SEEMS: ("seems", _seems),
+    RESUMED: ("resumed", lambda data: data[RESUMED] is True),
+    ANSWER_TO: ("answer_to", _answer_to),
+    CANCELLED: ("cancelled", _cancelled),
+    TRACE: ("trace", lambda data: read_trace(data[TRACE])),
+    SINCE: ("since", lambda data: _whole(data, SINCE, 0, 0, LATEST_TIME)),
+    DEPTH: ("depth", lambda data: _whole(data, DEPTH, 0, 0)),
+    TENANT: ("tenant", lambda data: read_tenant(data[TENANT])),
+    TURN: ("turn", lambda data: read_turn(data[TURN])),
+}
+"""The field of :class:`Place` for each key that most places do not have, and how it is read where it is there."""
 
 
 def _storable(text: str) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from typing import Final
+
 from flowguard.errors import CannotOpen
-from flowguard.payload.codec import PAYLOAD, About, Codec, sealed_text, text_of_sealed
-from flowguard.wire.message import Message
+from flowguard.payload.codec import PAYLOAD, About, Codec, opened, sealed_text, text_of_sealed
+from flowguard.wire.message import TEXT_DIGEST, Message
+
+_FIRST_TEXT: Final = "first text"
 
 
 def sealed_message(codec: Codec | None, message: Message) -> Message:
@@ -27,6 +32,38 @@ def opened_or_why(codec: Codec | None, message: Message) -> tuple[Message, Canno
         return opened_message(codec, message), None
     except CannotOpen as error:
         return message, error
+
+
+def first_text(codec: Codec | None, message: Message) -> str:
+    """Return what the run item keeps of a sealed request: the digest of its text, then that of its content, sealed.
+
+    A sender that repeats a request seals it into another text: only the content tells that it is the same. Empty for
+    other messages. Raises :class:`flowguard.errors.KeyUnavailable`.
+    """
+    if codec is None or message.sealed is None or message.hop > 1:
+        return ""
+    return message.text_digest + b64encode(codec.seal(_content_digest(message), _about_first(message))).decode("ascii")
+
+
+def says_the_same(codec: Codec | None, message: Message, kept: str) -> bool:
+    """Answer whether a sealed request has the content of the first one, of which the run item keeps ``kept``.
+
+    Raises as :func:`flowguard.payload.codec.opened`.
+    """
+    if kept[:TEXT_DIGEST] == message.text_digest:
+        return True  # the very text: each claim seals the digest of its content anew
+    sealed = kept[TEXT_DIGEST:]
+    before = opened(codec, b64decode(sealed), _about_first(message)) if sealed else kept.encode()  # that came plain
+    return before == _content_digest(message)
+
+
+def _content_digest(message: Message) -> bytes:
+    """Return a digest of the content. Never store it unsealed: a short payload could be guessed from it."""
+    return message._replace(sealed=None).text_digest.encode()
+
+
+def _about_first(message: Message) -> About:
+    return About(message.flow, message.object_id, _FIRST_TEXT)
 
 
 def _about(message: Message) -> About:

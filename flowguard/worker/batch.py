@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeGuard, TypeVar
@@ -19,7 +18,6 @@ from flowguard.worker.dispatch import dispatch
 from flowguard.worker.driving import Driver
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.given_up import GivenUp
 from flowguard.worker.object_notices import ObjectNotices
 from flowguard.worker.outages import Outages
 from flowguard.worker.own_table import ending_of_own, is_of_run_table
@@ -32,6 +30,7 @@ from flowguard.worker.trust import Trust
 from flowguard.worker.unread import is_parked, is_unopened_parked
 
 if TYPE_CHECKING:
+    from flowguard.worker.given_up import GivenUp
     from flowguard.worker.invocation_lock import InvocationLock
 
 DISPATCH_RESERVE_MS = 1_000
@@ -82,9 +81,9 @@ class Batch:
         self._trust = Trust(services.signer, function_arn, gets_given_up=from_dlq)
         self._emitter = Emitter(services.observer)
         self._lock = _lock() if together and services.threads and routes.are_parallel else None
-        self._runtime = Runtime(services, self._emitter, nullcontext if self._lock is None else self._lock.handed_on)
+        self._runtime = Runtime(services, self._emitter, None if self._lock is None else self._lock.handed_on)
         self._driver = Driver(services)
-        self._given_up = GivenUp(services, self._runtime.claims) if from_dlq else None
+        self._given_up = _given_up(services, self._runtime) if from_dlq else None
         self._now_at: Arrival | None = None
         self._longest: dict[AnyStage, int] = {}
         self._outages = Outages(services, self._emitter, routes.flows)
@@ -96,13 +95,17 @@ class Batch:
         its queue the rest of its group stays too, untouched. A record that stays unread is to be seen again at once.
         """
         batches = self._services.store.batches if self._together and len(envelopes) > 1 else None
-        with closing(self._runtime), self._warning():
+        call_off = self._warning()
+        try:
             endings = self._in_turn(envelopes) if batches is None else self._in_waves(envelopes, batches)
             endings = dispatch(self._services, self._emitter, endings)
             if self._given_up is not None:
                 endings = [self._parked_at_last(ending) for ending in endings]
             self._hand_back(endings)
             return endings
+        finally:
+            call_off()
+            self._runtime.close()
 
     def unopened(self, records: Sequence[BadRecord]) -> list[BadRecord]:
         """Park the records whose bodies nobody can read, if they have waited. Return those that stay in their queue."""
@@ -176,6 +179,8 @@ class Batch:
         """Carry a way on. Show an observer what is done for the message, and note how long that takes."""
         self._now_at, before = arrival, self._budget.remaining()
         try:
+            if not self._emitter.opens_spans:
+                return go_on()
             with self._emitter.working_on(arrival):
                 return go_on()
         finally:
@@ -337,8 +342,7 @@ class Batch:
 
     def _has_time(self, arrival: Arrival) -> bool:
         """Answer whether there is time for the stage: as long as it may take, or as it has taken in this invocation."""
-        left = self._budget.remaining()
-        if left is None:
+        if (left := self._budget.remaining()) is None:
             return True
         longest = self._longest.get(arrival.stage, 0) if arrival.stage is not None else 0
         return left > DISPATCH_RESERVE_MS + (_timeout(arrival) or longest)
@@ -349,38 +353,38 @@ class Batch:
 
     def _hand_back(self, endings: Sequence[Ending]) -> None:
         """Let records that stay be seen again when their endings say so, ten in a call, while there is time for it."""
-        again_in = [(ending.envelope, self._outages.again_in(ending)) for ending in endings]
-        due = [(envelope, seconds) for envelope, seconds in again_in if seconds is not None]
+        due = [
+            (ending.envelope, seconds)
+            for ending in endings
+            if not ending.ack and (seconds := self._outages.again_in(ending)) is not None
+        ]
         for start in range(0, len(due), _A_CALL):
             left = self._budget.remaining()
             if left is None or left >= HAND_BACK_RESERVE_MS:
                 self._services.sender.hand_back(due[start : start + _A_CALL])
 
-    @contextmanager
-    def _warning(self) -> Iterator[None]:
-        """Warn shortly before the invocation is cut off, naming the message that it is in the middle of."""
-        left = self._budget.remaining()
-        if left is None:
-            yield
-            return
-        call_off = self._services.alarm(
+    def _warning(self) -> Callable[[], None]:
+        """Warn shortly before the invocation is cut off, naming its message at work. Return what calls that off."""
+        if (left := self._budget.remaining()) is None:
+            return lambda: None
+        return self._services.alarm(
             max(left - WARNING_MS, 0), lambda: self._emitter.emit(EventType.TIME_SHORT, self._now_at, ms=WARNING_MS)
         )
-        try:
-            yield
-        finally:
-            call_off()
 
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def _lock() -> InvocationLock:
-    from flowguard.worker.invocation_lock import (  # threads load on use
-        InvocationLock,  # a function that handles one record at a time starts quicker
-    )
+    from flowguard.worker.invocation_lock import InvocationLock  # threads load where several records go at once
 
     return InvocationLock()
+
+
+def _given_up(services: Services, runtime: Runtime) -> GivenUp:
+    from flowguard.worker.given_up import GivenUp  # few functions get what SQS has given up
+
+    return GivenUp(services, runtime.claims)
 
 
 def _timeout(arrival: Arrival) -> int:

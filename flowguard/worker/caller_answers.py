@@ -15,7 +15,7 @@ from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.lifetimes import lifetimes_of
 from flowguard.worker.ports import Services
 from flowguard.worker.replies import not_carried_out, reply, takes_callers
 from flowguard.worker.routing import Arrival
@@ -45,7 +45,7 @@ class CallerAnswers:
         return self._attach(arrival, item, callers, caller)
 
     def _attach(self, arrival: Arrival, item: RunItem, callers: Callers, caller: Caller) -> bool:
-        now, lifetimes, m = self._services.clock.now(), Lifetimes(arrival.flow), arrival.message
+        now, lifetimes, m = self._services.clock.now(), lifetimes_of(arrival.flow), arrival.message
         until = max(lifetimes.of_run(now), item.ttl * 1_000)
         row_until = lifetimes.of_caller(now)
         return self._services.store.callers.attach(m.flow, m.object_id, callers, caller, until, row_until)
@@ -146,6 +146,8 @@ class CallerAnswers:
         if stood_in_line(claim):
             return
         self._answer_left(arrival, claim.item)
+        if not claim.item.askers:
+            return
         asker = asker_key(arrival.message.request_id)
         others = {key: text for key, text in claim.item.askers.items() if key != asker}
         if not others:
@@ -163,8 +165,9 @@ class CallerAnswers:
     def _answer_left(self, arrival: Arrival, item: RunItem) -> None:
         """Answer with the end of the run before, unless that is so old that no message of it can still be queued."""
         left = item.left_end
-        horizon = self._services.clock.now() - _ms(arrival)
-        if left is None or left.request_id == arrival.message.request_id or left.committed_at < horizon:
+        if left is None or left.request_id == arrival.message.request_id:
+            return
+        if left.committed_at < self._services.clock.now() - lifetimes_of(arrival.flow).retention:
             return
         if not left.callers.held and not left.callers.rows:
             return
@@ -186,7 +189,3 @@ class CallerAnswers:
         for caller in waiting:
             end = not_carried_out(caller, Verdict.STALE)  # the same from any newer run
             self._send(arrival, caller.request_id, self._sends(arrival, end, [caller]))
-
-
-def _ms(arrival: Arrival) -> int:
-    return int(arrival.flow.retention.total_seconds() * 1000)

@@ -14,7 +14,7 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 from flowguard.worker.ending import Ending, acked, kept
-from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.lifetimes import lifetimes_of
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import Settler
@@ -55,7 +55,7 @@ class Canceller:
         A reader of the queue can send it again. It is for the run that had the object when it came first, whatever
         has the object then. One that is older than any copy of it can be changes nothing.
         """
-        address, now, lifetimes = order.address, self._services.clock.now(), Lifetimes(flow)
+        address, now, lifetimes = order.address, self._services.clock.now(), lifetimes_of(flow)
         if lifetimes.of_order(address.requested_at) <= now:
             return Ending(envelope, ack=True)
         by = RunName(address.request_id, address.requested_at)

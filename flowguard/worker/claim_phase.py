@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 
 from flowguard.names.ids import Owner
-from flowguard.protocol.claims import goes_on_as, needs_lease
+from flowguard.protocol.claims import needs_lease
 from flowguard.protocol.run import Claim, ClaimRequest, Refused, RunItem
 from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.asks import Claiming, Judging, Way
 from flowguard.worker.caller_answers import CallerAnswers
-from flowguard.worker.lifetimes import Lifetimes, longest_lease
+from flowguard.worker.claimed_again import goes_on
+from flowguard.worker.lifetimes import lifetimes_of, longest_lease
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.routing import Arrival
 
@@ -50,7 +50,7 @@ class ClaimPhase:
         return arrival, Refused(Verdict.BUSY, met)
 
     def _attempt(self, arrival: Arrival, budget: Budget) -> Way[tuple[Arrival, Claim | Refused]]:
-        """Claim the hop in one call, or in two where a record was retried in place.
+        """Claim the hop in one call, or in two where a record was retried in place, or a request was sealed anew.
 
         Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
         fails between two of them: each answer shows a later attempt. A request that is newer by its place in a series
@@ -62,8 +62,8 @@ class ClaimPhase:
             message, read = yield from self.judged(arrival, budget)
             return arrival._replace(message=message), read
         claim = yield from self._asked(arrival, budget)
-        while (onward := _goes_on(arrival, claim)) is not None:
-            arrival = arrival._replace(message=onward)
+        while (onward := goes_on(arrival, claim)) is not None:
+            arrival = onward
             claim = yield Claiming(self.request(arrival, budget))
         while (later := later_in_series(arrival.message, claim)) is not None:
             claim = yield from self._asked(arrival := arrival._replace(message=later), budget)
@@ -83,8 +83,8 @@ class ClaimPhase:
     def judged(self, arrival: Arrival, budget: Budget) -> Way[tuple[Message, Claim | Refused]]:
         """Decide the claim by a read, and return it with the message at the attempt that the item says it is."""
         claim: Claim | Refused = yield Judging(self.request(arrival, budget))
-        while (onward := _goes_on(arrival, claim)) is not None:
-            arrival = arrival._replace(message=onward)
+        while (onward := goes_on(arrival, claim)) is not None:
+            arrival = onward
             claim = yield Judging(self.request(arrival, budget))
         while (later := later_in_series(arrival.message, claim)) is not None:
             claim = yield Judging(self.request(arrival := arrival._replace(message=later), budget))
@@ -100,9 +100,10 @@ class ClaimPhase:
             lease_until=lease_until,
             on_conflict=flow.on_conflict,
             abandoned_before=flow.abandoned_before(now, arrival.message.requested_at),
-            expires_at=Lifetimes(flow).of_claim(now, arrival.message),
+            expires_at=lifetimes_of(flow).of_claim(now, arrival.message),
             fresh_since=flow.fresh_since(arrival.message.requested_at),
             longest_lease=longest_lease(arrival),
+            first_text=arrival.first_text,
         )
 
     def lease(self, arrival: Arrival, budget: Budget) -> tuple[int, int]:
@@ -112,23 +113,8 @@ class ClaimPhase:
         return now, now + (left if left is not None else without_lambda // _MS)
 
 
-@contextmanager
-def given_back(services: Services, claim: Claim) -> Iterator[None]:
-    """Release the claim after an error: its worker lives, and the record comes back before the lease is over."""
-    try:
-        yield
-    except Exception:
-        release(services, claim)
-        raise
-
-
 def release(services: Services, claim: Claim) -> None:
     """Say in the item that nobody is at work any more. A hop that was only read has no lease."""
     if claim.unwritten is None:
         with suppress(Exception):  # what has failed before is what to report
             services.store.release(claim, services.clock.now(), failed=False)
-
-
-def _goes_on(arrival: Arrival, claim: Claim | Refused) -> Message | None:
-    """Return the message to claim once more in place of one that was refused."""
-    return goes_on_as(claim.item, arrival.message, is_in_place=arrival.envelope.retried_in_place)

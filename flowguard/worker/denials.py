@@ -52,19 +52,22 @@ class Denials:
     def __init__(self) -> None:
         self._denied: dict[Refused, _Denied] = {}
 
-    def are_final(self, refused: Refused, envelope: Envelope, now: int, since: int = 0) -> bool:
+    def are_final(
+        self, refused: Refused, envelope: Envelope, now: int, since: int = 0, *, comes_often: bool = False
+    ) -> bool:
         """Note that ``refused`` was denied to a record at ``now`` (ms). Answer whether that lasts for minutes by now.
 
         The record has to have waited as well; one that nothing brings again cannot, and one of a stream always has: all
         behind it wait, too. ``since`` is when it was first
         sent (ms), if SQS gave it up since then and it went back, else 0: what it has waited before says nothing of
-        this denial.
+        this denial. One that stands in line for a limit between its tries is another record each time. It
+        ``comes_often``.
         """
         has_lasted = self._last_until(refused, now) >= patience.SOME_MINUTES
         sent_at = since or (now if envelope.sent_at is None else envelope.sent_at)
         is_old = timedelta(milliseconds=now - sent_at) >= AT_LAST
-        comes_often = envelope.source.is_stream or envelope.receive_count >= _RECEIVES_OF_MINUTES
-        return envelope.source_arn is None or ((has_lasted or is_old) and comes_often)
+        has_waited = comes_often or envelope.source.is_stream or envelope.receive_count >= _RECEIVES_OF_MINUTES
+        return envelope.source_arn is None or ((has_lasted or is_old) and has_waited)
 
     def have_lasted(self, refused: Refused, now: int) -> bool:
         """Answer whether this process knows by ``now`` (ms) that it was refused for minutes, and never taken."""

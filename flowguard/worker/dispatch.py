@@ -15,7 +15,6 @@ from flowguard.worker.denials import place_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Refusal, Services
-from flowguard.worker.undeliverable import park
 
 
 class Due(NamedTuple):
@@ -51,6 +50,8 @@ def dispatch(services: Services, emitter: Emitter, endings: list[Ending], *, hav
 
     The order matters: the claim of the next hop clears the outbox, because its message was the last of it.
     """
+    if not any(ending.sends for ending in endings):
+        return endings
     for phase in range(LAST_PHASE + 1):
         endings = _send(services, emitter, endings, phase, have_copies=have_copies)
     return endings
@@ -106,6 +107,8 @@ def not_sent(refused: Mapping[str, Refusal]) -> SendFailed:
 def _letter(services: Services, entry: Due, refusal: Refusal) -> Send:
     if entry.send.kind is Kind.DEAD:
         raise Reject("it is a dead letter itself")
+    from flowguard.worker.undeliverable import park  # little is refused for good
+
     note = ErrorNote.storable("NotSent", f"{entry.send.to} refuses it for good: {refusal.why}", services.clock.now())
     return park(entry.flow, entry.message, entry.send, note, services.signer)
 

@@ -15,7 +15,7 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.send_ids import digest_of
 from flowguard.worker.external_answer import ExternalAnswer
-from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.lifetimes import lifetimes_of
 from flowguard.worker.ports import Services
 
 TAKEN = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED})
@@ -65,7 +65,7 @@ class EarlyOffers:
         """Keep it, with who waits for it now. Says so where an older one goes unused."""
         brought, envelope, now = self._brought, self._envelope, self._services.clock.now()
         assert brought.keep_early is not None  # noqa: S101 - its flow's callback says so
-        waited, lifetimes = self._look(), Lifetimes(brought.flow)
+        waited, lifetimes = self._look(), lifetimes_of(brought.flow)
         kept = self._waits.keep_early(
             brought.flow.name,
             brought.awaited_id,

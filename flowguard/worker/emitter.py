@@ -23,13 +23,15 @@ class Emitter:
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
+        self.opens_spans = opens_spans(observer)
+        """Whether the observer opens anything around a phase."""
 
     def emit(self, type_: EventType, arrival: Arrival | None, **facts: Any) -> None:
         self._observer(Event(type_, arrival.message if arrival is not None else None, facts))
 
     def span(self, phase: Phase, *messages: Message, **facts: Any) -> AbstractContextManager[object]:
         """Return what the observer opens around a phase of these messages. Each may be named several times."""
-        if not opens_spans(self._observer):
+        if not self.opens_spans:
             return nullcontext()
         each = {id(message): message for message in messages}
         return open_span(self._observer, Span(phase, tuple(each.values()), facts))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from flowguard.errors import RunFailed
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.startup.named_tuple import NamedTuple
+from flowguard.worker.resumed_payload import admits_failed, check_answer
 
 
 class ExternalAnswer(NamedTuple):
@@ -23,3 +25,19 @@ class ExternalAnswer(NamedTuple):
     def is_for(self, row: AwaitingRow) -> bool:
         """Answer whether its sender may answer what the row awaits."""
         return not self.names or row.address.name in self.names
+
+    def problem_for(self, row: AwaitingRow) -> RunFailed | None:
+        """Return why the stage that waits cannot read it; None where it can.
+
+        A row outlives its run, and the stage may have changed since, or be gone.
+        """
+        try:
+            check_answer(self.flow.stage(row.stage), row.address.name, self.answer)
+        except RunFailed as problem:
+            return problem
+        return None
+
+    def admitting(self, row: AwaitingRow) -> AwaitingRow:
+        """Return the row with an address that says whether its stage takes a failure."""
+        admits = admits_failed(self.flow.stage(row.stage), row.address.name)
+        return row._replace(address=row.address._replace(admits=admits))

@@ -37,10 +37,9 @@ from flowguard.worker.early_answers import TAKEN, EarlyOffers, Offer
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.external_answer import ExternalAnswer
-from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.lifetimes import lifetimes_of
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.record_sources import NamedQueues
-from flowguard.worker.resumed_payload import check_answer
 from flowguard.worker.settler import SettledAnswer, Settler, message_at
 
 ORDER = (
@@ -147,8 +146,8 @@ class ExternalAnswers:
 
         False where one of them has to be asked again.
         """
-        unread = {row: problem for row in part if (problem := _unreadable(row, brought)) is not None}
-        rows = [row for row in part if row not in unread]
+        unread = {row: problem for row in part if (problem := brought.problem_for(row)) is not None}
+        rows = [brought.admitting(row) for row in part if row not in unread]
         if not queued:
             self._put_into_queue(brought, [(row, _use(row, offer, brought, envelope)) for row in rows])
         verdicts, endings = [self._services.store.waits.verdict(row.address) for row in unread], []
@@ -211,7 +210,7 @@ class ExternalAnswers:
     def _keep_place(self, brought: ExternalAnswer, by: str, place: AwaitingRow | None) -> None:
         """Keep the place up to which all have got the answer. None where the first part is to be settled again."""
         if place is not None:
-            until = Lifetimes(brought.flow).of_run(self._services.clock.now())
+            until = lifetimes_of(brought.flow).of_run(self._services.clock.now())
             self._services.store.waits.keep_place(brought.flow.name, brought.awaited_id, by, place, until)
 
     def _ending(self, brought: ExternalAnswer, envelope: Envelope, progress: _Progress) -> tuple[AnswerVerdict, Ending]:
@@ -270,22 +269,9 @@ def _use(row: AwaitingRow, offer: Offer, brought: ExternalAnswer, envelope: Enve
     return None if offer.user is None else Use(brought.awaited_id, envelope.own_id, offer.user(row))
 
 
-def _unreadable(row: AwaitingRow, brought: ExternalAnswer) -> RunFailed | None:
-    """Return why the stage that waits cannot read the answer; None where it can.
-
-    A row outlives its run, and the stage may have changed since, or be gone.
-    """
-    try:
-        check_answer(brought.flow.stage(row.stage), row.address.name, brought.answer)
-    except RunFailed as problem:
-        return problem
-    return None
-
-
 def _first(verdicts: set[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
-    if not verdicts:
-        return AnswerVerdict.EARLY if kept else AnswerVerdict.UNKNOWN
-    return min(verdicts, key=ORDER.index)
+    of_nobody = AnswerVerdict.EARLY if kept else AnswerVerdict.UNKNOWN
+    return min(verdicts or [of_nobody], key=ORDER.index)
 
 
 def answer_message(

@@ -5,15 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 
-from flowguard.errors import (
-    Cancelled,
-    FlowguardError,
-    KeyUnavailable,
-    OtherRelease,
-    Reject,
-    TooLarge,
-    WriteDenied,
-)
+from flowguard.errors import Cancelled, FlowguardError, OtherRelease, Reject, TooLarge, WriteDenied
 from flowguard.events import EventType
 from flowguard.payload.encoding import decode
 from flowguard.protocol.claims import attempt_key
@@ -56,10 +48,8 @@ class FailPhase:
         """Decide by ``flowguard.worker.failure`` whether the message is retried later or its run ends.
 
         What says nothing about the business is parked, so that no compensation begins. Raises what may pass within
-        minutes, until the record has waited so long, and where the keys of a codec cannot be asked.
+        minutes, until the record has waited so long.
         """
-        if isinstance(error, KeyUnavailable):
-            raise error
         if isinstance(error, OtherRelease):
             return self._parked(arrival, claim, error, other_releases_of(arrival.flow.name))
         if isinstance(error, WriteDenied) and self._is_parked_for(arrival, claim, error):
@@ -75,10 +65,10 @@ class FailPhase:
         match after_failure(error, policy, attempt, self._services.draw):
             case Never(why):
                 return (yield from self._end(arrival, claim, note.because(why), error))
-            case Again(delay) if arrival.envelope.retried_in_place:
-                return self._again_in_place(arrival, claim, note, delay)
-            case Again(delay):
-                return (yield from self._again(arrival, claim, note, delay, error))
+            case Again() as then if arrival.envelope.retried_in_place:
+                return self._again_in_place(arrival, claim, note.because(then.why), then)
+            case Again() as then:
+                return (yield from self._again(arrival, claim, note.because(then.why), then, error))
 
     def _is_parked_for(self, arrival: Arrival, claim: Claim, denied: WriteDenied) -> bool:
         """Answer whether the message is parked for a table that is denied or missing. Raises while that may pass.
@@ -87,8 +77,8 @@ class FailPhase:
         is a day old, or comes no more. Else its run ends, and its callers are answered.
         """
         now, since = self._services.clock.now(), arrival.message.since
-        denials = self._services.denials
-        if not denials.are_final(denied.tables, arrival.envelope, now, since):
+        denials, in_line = self._services.denials, arrival.message.turn is not None
+        if not denials.are_final(denied.tables, arrival.envelope, now, since, comes_often=in_line and since > 0):
             raise denied
         if arrival.flow.on_failed is not None and claim.item.own_failure is None:
             return True
@@ -169,12 +159,12 @@ class FailPhase:
             return self._commits.answered(arrival, claim, rest, written)
 
     def _again(
-        self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException
+        self, arrival: Arrival, claim: Claim, note: ErrorNote, then: Again, error: BaseException
     ) -> Way[Ending | None]:
         """Send a new message for the same hop, one attempt later. The run ends where its queue never takes it."""
         self._tell(arrival, claim, note)
         try:
-            again = self._retried(arrival, arrival.message.again(veiled(arrival.flow, note)), delay)
+            again = self._retried(arrival, arrival.message.again(veiled(arrival.flow, note)), then.delay)
         except TooLarge as too_large:
             return (yield from self._end(arrival, claim, note.because(f"its retry cannot be sent: {too_large}"), error))
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
@@ -182,8 +172,8 @@ class FailPhase:
         self._emitter.sent(arrival.message, again, refusal)
         if refusal is None:
             self._services.denials.ended(again)
-            self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
-            self._note_back_off(arrival, claim, note, delay)
+            self._emitter.emit(EventType.RETRIED, arrival, error=note.type, **then.facts)
+            self._note_back_off(arrival, claim, note, then.delay)
             return acked(arrival, Verdict.CLAIMED)
         refusal = Due(again, arrival.flow, arrival.message, arrival.envelope).judged(self._services, refusal)
         if refusal.final:
@@ -229,18 +219,18 @@ class FailPhase:
             self._services.sender.postpone(arrival.envelope, delay)
         return kept(arrival, Verdict.CLAIMED, why)
 
-    def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
+    def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, then: Again) -> Ending:
         """Leave the record where it is and count the attempt.
 
         It stays in a FIFO queue for order's sake, else because there is no queue to send to.
         """
         self._tell(arrival, claim, note)
         now = self._services.clock.now()
-        back_off = BackOff(veiled(arrival.flow, note), now + delay * 1000)
+        back_off = BackOff(veiled(arrival.flow, note), now + then.delay * 1000)
         called = "" if arrival.envelope.is_fifo else attempt_key(claim.item, claim.item.retry + 1)
         self._services.store.release(claim, now, failed=True, rest=back_off, called_attempt=called)
-        self._services.sender.postpone(arrival.envelope, delay)
-        self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
+        self._services.sender.postpone(arrival.envelope, then.delay)
+        self._emitter.emit(EventType.RETRIED, arrival, error=note.type, **then.facts)
         return kept(arrival, Verdict.CLAIMED, str(note))
 
     def _note_back_off(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> None:

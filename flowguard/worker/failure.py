@@ -10,7 +10,8 @@ by the time of the next attempt                        never again
 a delay longer than its queue can make (15 minutes,
 12 hours for FIFO), and no ``long_delays``             never again, and the error says what to change
 ``Retry(after=…)``                                     again, after that long
-any other                                              again, after the policy's delay
+any other                                              again, after the policy's delay: its ``max_delay`` where a
+                                                       backoff of one's own raises, or names no delay
 =====================================================  ==============================================
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from typing import Any
 
 from flowguard.errors import Reject, Retry
 from flowguard.retry import LONGEST_SQS_DELAY, RetryPolicy
@@ -25,9 +27,15 @@ from flowguard.startup.named_tuple import NamedTuple
 
 
 class Again(NamedTuple):
-    """The same message is sent once more, ``delay`` whole seconds later."""
+    """The same message is sent once more, ``delay`` whole seconds later. ``why`` is what is wrong with the backoff."""
 
     delay: int
+    why: str = ""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return what its event says of it."""
+        return {"delay": self.delay, "why": self.why} if self.why else {"delay": self.delay}
 
 
 class Never(NamedTuple):
@@ -54,12 +62,13 @@ def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, d
     chosen = policy.policy_for(error)
     if attempt.retry + 1 >= chosen.attempts:
         return Never(f"attempt {attempt.retry + 1} of {chosen.attempts}")
-    delay = chosen.delay(attempt.retry + 1, draw)
     if isinstance(error, Retry) and error.after is not None:
-        delay = int(error.after.total_seconds())
+        delay, why = int(error.after.total_seconds()), ""
+    else:
+        delay, why = chosen.judged_delay(attempt.retry + 1, draw)
     if delay > (longest := attempt.longest_delay.total_seconds()):
         fix = "say long_delays=True" if attempt.longest_delay == LONGEST_SQS_DELAY else "ask for less"
         return Never(f"it asks for a retry after {delay} s, and its queue delays by at most {longest:.0f}; {fix}")
     if chosen.give_up_after is not None and attempt.age + timedelta(seconds=delay) > chosen.give_up_after:
         return Never(f"the next attempt would come later than {chosen.give_up_after} after the request")
-    return Again(delay)
+    return Again(delay, why)

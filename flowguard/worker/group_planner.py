@@ -92,11 +92,11 @@ class GroupPlanner(NamedTuple):
         if outcome.group.cancel_too and not plan.is_bound:
             raise self._changed(parts[-1].end)
         first, size, digest = parts[-1].end if parts else 0, 0, hashlib.sha256()
-        for shard in self._shards(outcome, plan):
+        for shard, plain in self._shards(outcome, plan):
             if not in_time():
                 return self._part(parts, shard, digest.hexdigest())
             size += len(shard.requests)
-            digest.update(json.dumps([shard.spare, shard.requests]).encode())
+            digest.update(json.dumps([shard.spare, plain]).encode())
             if shard.number >= first:
                 self._check_sends(plan, shard)
                 save(shard)
@@ -108,21 +108,24 @@ class GroupPlanner(NamedTuple):
             raise self._refused("its group has no requests; go on without it where there are none")
         return SavedGroup(outcome, plan._replace(size=size))
 
-    def _shards(self, outcome: WaitForGroup, plan: GroupPlan) -> Iterator[NewShard]:
-        """Yield the shards of all requests, checked, while these are made."""
+    def _shards(self, outcome: WaitForGroup, plan: GroupPlan) -> Iterator[tuple[NewShard, Sequence[GroupRequest]]]:
+        """Yield the shards of all requests, checked, while these are made, and beside each its requests unsealed.
+
+        A codec seals one text into another each time: only what is not sealed tells whether the requests are the same.
+        """
         ask, expires_at = outcome.group, self.planner.deadline(outcome) + self.planner.keep_for
         pairs, names = iter(ask.requests), set[int]()
         for shard in itertools.count():
-            page = tuple(itertools.islice(pairs, MOST_IN_SHARD))
-            if not page:
+            if not (page := tuple(itertools.islice(pairs, MOST_IN_SHARD))):
                 return
             if shard * MOST_IN_SHARD + len(page) > MOST_IN_GROUP:
                 raise self._refused(f"it asks more than {MOST_IN_GROUP:,} requests, the most of a group")
-            requests = [self._request(ask, plan, Member(shard, n), pair) for n, pair in enumerate(page)]
+            made = (self._request(ask, plan, Member(shard, n), pair) for n, pair in enumerate(page))
+            requests, plain = map(list, zip(*made, strict=True))
             self._check_names(plan, requests, names)
             spare = 0 if outcome.quorum is None else spare_of(len(requests), outcome.quorum)
-            flow, asker = self.planner.flow.name, self.planner.message.object_id
-            yield NewShard(flow, plan.key.rpartition(" ")[2], shard, spare, requests, expires_at, asker)
+            key, asker = plan.key.rpartition(" ")[2], self.planner.message.object_id
+            yield NewShard(self.planner.flow.name, key, shard, spare, requests, expires_at, asker), plain
 
     def _changed(self, shards: int) -> GroupChanged:
         return GroupChanged(self.planner.message.stage, shards * MOST_IN_SHARD)
@@ -145,15 +148,15 @@ class GroupPlanner(NamedTuple):
         key = bound_key(self.key, plan.to, plan.flow, plan.stage) if ask.cancel_too else self.key
         return plan._replace(is_sealed=ask.to.codec is not None, key=key)
 
-    def _request(self, ask: AskGroup, plan: GroupPlan, member: Member, pair: Any) -> GroupRequest:
-        """Return a request as its row holds it."""
+    def _request(self, ask: AskGroup, plan: GroupPlan, member: Member, pair: Any) -> tuple[GroupRequest, GroupRequest]:
+        """Return a request as its row holds it, and the same unsealed."""
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise self._refused(f"its requests are pairs of a name and a payload, and one is {type(pair).__name__}")
         name, payload = pair
         if problem := _name_problem(name):
             raise self._refused(f"the name {shown(name)} {problem}")
         if not plan.flow:
-            return GroupRequest(name, encode(payload))
+            return (request := GroupRequest(name, encode(payload))), request
         own_id = request_id(self.planner.message, member)
         message, _ = ask.to.request(
             payload,
@@ -163,7 +166,8 @@ class GroupPlanner(NamedTuple):
             signed=self.planner.signer.is_on,
         )
         given_id = "" if message.request_id == own_id else message.request_id
-        return GroupRequest(name, message.text, message.object_id, given_id)
+        plain = GroupRequest(name, message.body, message.object_id, given_id)
+        return plain._replace(body=message.text), plain
 
     def _check_sends(self, plan: GroupPlan, shard: NewShard) -> None:
         """Build the message of each request once, so that one that cannot go is refused before it is saved."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from flowguard.outcome import Outcome, WaitForGroup
 from flowguard.payload.encoding import decode
 from flowguard.protocol.groups import group_key
 from flowguard.protocol.run import Burst, Claim, Commit, RunItem
-from flowguard.recorded.read_answers import EndedGroup
 from flowguard.recorded.table_writes import RefusedWrites
 from flowguard.spans import Phase
 from flowguard.stage import AnyStage
@@ -28,10 +27,10 @@ from flowguard.worker.leases import keeps_lease
 from flowguard.worker.limits import places_of
 from flowguard.worker.plan import Planner
 from flowguard.worker.ports import Services
-from flowguard.worker.resumed_payload import resumed_payload
 from flowguard.worker.routing import Arrival
 
 if TYPE_CHECKING:
+    from flowguard.recorded.read_answers import EndedGroup
     from flowguard.worker.event_loop import EventLoop
 
 KEPT_TO_COMMIT_MS = 2_000
@@ -45,7 +44,7 @@ class HandlePhase:
     """
 
     def __init__(
-        self, services: Services, emitter: Emitter, outside: Callable[[], AbstractContextManager[None]]
+        self, services: Services, emitter: Emitter, outside: Callable[[], AbstractContextManager[None]] | None
     ) -> None:
         self._services = services
         self._emitter = emitter
@@ -75,6 +74,8 @@ class HandlePhase:
         stage, message, planner = arrival.stage, arrival.message, planner_of(self._services, arrival, claim)
         services, stored, payload = self._services, claim.item.state, arrival.payload
         if message.resumed:
+            from flowguard.worker.resumed_payload import resumed_payload  # most hops come after no wait
+
             payload = resumed_payload(stage, claim.item.wait)
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
             payload = _read(stage, message, claim.item)
@@ -90,23 +91,25 @@ class HandlePhase:
             before=Before(
                 refused,
                 memory,
-                left=None if claim.item.left is None else claim.item.left.read,
+                left=None if claim.item.left is None else partial(memory.calls.made, claim.item.left.read),
                 left_error=_left_error(claim.item),
-                tables=services.tables,
+                tables=memory.calls.of_tables(services.tables),
                 calls=calls,
                 epoch=claim.item.epoch,
                 leased=keeps_lease(arrival.flow, stage),
                 debugs=services.debug_sampled and is_sampled(message.trace),
-                group=self._ended_group(arrival, claim),
+                group=self._ended_group(arrival, memory),
                 reset_by=claim.item.reset_by,
                 children=lambda why: children_cancelled(arrival.flow, message, claim.item, why, services.signer),
             ),
         )
-        with self._emitter.span(Phase.HANDLE, message):
-            with self._outside():
-                outcome = stage().handle(payload, step)
-            if isinstance(outcome, Coroutine):
-                outcome = self._awaited(outcome)
+        if self._outside is None and not self._emitter.opens_spans:  # mostly: nobody waits outside, or looks on
+            outcome = self._outcome(stage().handle(payload, step))
+        else:
+            with self._emitter.span(Phase.HANDLE, message):
+                with nullcontext() if self._outside is None else self._outside():
+                    returned = stage().handle(payload, step)
+                outcome = self._outcome(returned)
         ended_at = services.clock.now()
         planned = self._saved(outcome, planner, memory, calls) if isinstance(outcome, WaitForGroup) else outcome
         return planner.ended(planned, step)._replace(ended_at=ended_at)
@@ -121,21 +124,21 @@ class HandlePhase:
         if burst is not None and comes_back(arrival, self._services.signer):
             raise GoesOn(burst=burst)
 
-    def _ended_group(self, arrival: Arrival, claim: Claim) -> EndedGroup | None:
-        wait = claim.item.wait
+    def _ended_group(self, arrival: Arrival, memory: HopMemory) -> EndedGroup | None:
+        wait = memory.claim.item.wait
         group = wait.plan.group if wait is not None and wait.plan is not None else None
-        return None if group is None else EndedGroup(self._services.store.waits.groups, arrival.flow.name, group)
+        return None if group is None else memory.calls.ended_group(self._services.store.waits, arrival.flow.name, group)
 
     def _saved(self, outcome: WaitForGroup, planner: Planner, memory: HopMemory, calls: int) -> SavedGroup:
         """Save the requests of a group. They are this attempt's own: nothing asks them before its commit.
 
         Raises :class:`GoesOn` where they need another invocation. A hop that was only read remembers nothing.
         """
-        item, groups, clock = memory.claim.item, self._services.store.waits.groups, self._services.clock
+        item, clock, groups = memory.claim.item, self._services.clock, self._services.store.waits.groups
         until = item.lease_until - KEPT_TO_COMMIT_MS
         of_group = planner.of_group(group_key(item.request_id, item.requested_at, item.hop, item.owner, calls))
         parts = read_parts(memory)
-        saved = of_group.saved(outcome, groups.save, lambda: clock.now() < until, parts)
+        saved = of_group.saved(outcome, partial(memory.calls.save, groups), lambda: clock.now() < until, parts)
         if isinstance(saved, SavedGroup):
             return saved
         if memory.claim.unwritten is not None:
@@ -143,12 +146,15 @@ class HandlePhase:
         keep_part(memory, len(parts), saved)
         raise GoesOn(saved.requests)
 
-    def _awaited(self, handler: Coroutine[Any, Any, Outcome]) -> Outcome:
+    def _outcome(self, returned: Outcome | Coroutine[Any, Any, Outcome]) -> Outcome:
+        """Return what a handler has returned, or what one returns that awaits."""
+        if not isinstance(returned, Coroutine):
+            return returned
         from flowguard.worker.event_loop import EventLoop  # a function whose handlers await nothing starts quicker
 
         if self._loop is None:
             self._loop = EventLoop()
-        return self._loop.result_of(handler)
+        return self._loop.result_of(returned)
 
 
 class GoesOn(Exception):

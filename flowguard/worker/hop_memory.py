@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol, Self
 
 from flowguard.errors import WorkerFenced
@@ -11,6 +12,7 @@ from flowguard.protocol.claims import finds_old_memory
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Claim, Fenced
 from flowguard.worker.ending import Ending
+from flowguard.worker.handler_calls import HandlerCalls
 from flowguard.worker.ports import Store
 
 _BESIDE = 1_024 + 128
@@ -21,7 +23,7 @@ class NoPlace(Exception):
     """The hop does not begin: a limit of its stage has no place for it. ``ending`` is then made of its message."""
 
     def __init__(self, ending: Callable[[], Ending]) -> None:
-        super().__init__()
+        super().__init__("no place of a limit is free")
         self.ending = ending
 
 
@@ -39,11 +41,16 @@ class HopMemory:
     """Implements :class:`flowguard.recorded.remembered.Remembers`. It lives as long as one attempt."""
 
     def __init__(
-        self, store: Store, claim: Claim, taken: Callable[[Iterable[str]], None] = lambda tables: None
+        self,
+        store: Store,
+        claim: Claim,
+        taken: Callable[[Iterable[str]], None] = lambda tables: None,
+        fails_for_now: Callable[[Exception], bool] = lambda error: False,
     ) -> None:
-        """``taken`` gets the names of the tables whose writes were applied."""
+        """``taken`` gets the tables whose writes were applied. ``fails_for_now`` judges the error of a call."""
         self._store = store
         self._taken = taken
+        self.calls = HandlerCalls(fails_for_now)
         self.claim = claim
         """The claim, whose item has what was remembered since."""
         self._places: TakesPlaces | None = None
@@ -59,7 +66,7 @@ class HopMemory:
     def take_places(self, payload: Any) -> None:
         """Take the places of the stage's limits. Raises :class:`NoPlace` where the hop does not begin."""
         if self._places is not None:
-            self._places.take(payload)
+            self.calls.made(partial(self._places.take, payload))
 
     @property
     def _own(self) -> Memo | None:
@@ -77,19 +84,19 @@ class HopMemory:
         self._places = places(self.claim)
         if not finds_old_memory(self.claim):
             return
-        fenced = self._store.memos.forget(self.claim)
+        fenced = self.calls.made(partial(self._store.memos.forget, self.claim))
         if fenced is not None:
             raise WorkerFenced(fenced.by.value)
         self.claim = self.claim._replace(item=self.claim.item._replace(memo=None))
 
     def is_current(self) -> bool:
         """Answer whether this worker still has the hop, by one consistent read."""
-        return self._store.memos.holds(self.claim)
+        return self.calls.made(partial(self._store.memos.holds, self.claim))
 
     def recall(self, name: str) -> str | None:
         """Return the text under the name. None where this hop has none."""
         read = self._own.results.get(name) if self._own is not None else None
-        return None if read is None else read()
+        return None if read is None else self.calls.made(read)
 
     def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
         """Keep the text, and apply the writes with it.
@@ -97,7 +104,8 @@ class HopMemory:
         Raises :class:`flowguard.errors.WorkerFenced` where another worker or a newer run has the object by now.
         """
         known, item = self._own, self.claim.item
-        size = self._store.memos.remember(self.claim, name, text, is_first=known is None, writes=writes)
+        remember = partial(self._store.memos.remember, self.claim, name, text, is_first=known is None, writes=writes)
+        size = self.calls.made(remember)
         if isinstance(size, Fenced):
             raise WorkerFenced(size.by.value)
         self._taken(write.table for write in writes)

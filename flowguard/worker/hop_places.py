@@ -1,4 +1,4 @@
-"""The places of a hop: taken before its handler, given back after its commit. Who finds none stands in line.
+"""Take the places of a hop before its handler. Give them back after its commit. Stand in line for them.
 
 ::
 
@@ -6,6 +6,8 @@
     a place is free ─ the first in line is called: its message, which it has left ─ claim, take, handle, commit
 
 The look alone keeps a waiter alive: everything else may fail. It comes again and again, until the hop is done.
+
+Of a limit by time each call of the handler takes a place, which nobody gives back. Who waits for one is called ahead.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from flowguard.protocol.claims import found_note, is_left_over
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.places import (
+    LONGEST_AHEAD,
     Change,
     Holder,
     Hop,
     Places,
     Terms,
-    before,
     first_seen,
     given_back,
     joined,
@@ -36,7 +38,6 @@ from flowguard.protocol.places import (
     withdrawn,
 )
 from flowguard.protocol.run import BackOff, Claim
-from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
@@ -45,6 +46,7 @@ from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.hop_memory import NoPlace
 from flowguard.worker.lifetimes import longest_lease
+from flowguard.worker.look_times import LONGEST_LOOK, SELDOM, SHORTEST_LOOK, rest_before_look
 from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Short, Take
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
@@ -52,44 +54,36 @@ from flowguard.worker.turn_messages import TurnMessages
 
 _MS: Final = timedelta(milliseconds=1)
 
-SHORTEST_LOOK: Final = 5_000
-"""ms between two looks, at least."""
-
-LONGEST_LOOK: Final = LONGEST_SQS_DELAY // _MS
-
-UNCALLED_LOOK: Final = 10_000
-"""ms until who cannot be called looks again, near the head of the line: before its turn is over, if that comes."""
-
 LEAST_IN_PLACE: Final = 60_000
 """ms until a record that waits in its place is seen again, at least."""
 
 LOST_AFTER: Final = 2 * LONGEST_LOOK
 """ms after which a look that has not come is lost."""
 
-MOST_LOOKERS: Final = 3
-"""So many of the first in line look when a place may lapse. All look after half of what they have waited."""
 
-FIRST_LOOK: Final = 10_000
-"""ms after which a hop looks for the first time, where no place may lapse before that."""
-
-SELDOM: Final = 600_000
-"""ms between two looks, at most: all that was to call the hop may have failed."""
+MOST_STARTS: Final = 3
+"""How often starts are noted anew, where their writes take too long to say when the handler begins."""
 
 
 class _Taken(NamedTuple):
-    """A place that was asked for."""
+    """A place that was asked for, under a name in the key's item."""
 
     limit: PerKey
     key: PlaceKey
+    name: str
+    holder: Holder
+    seen: Seen | None = None
 
 
 class _Full(NamedTuple):
-    """A limit that has no place, and the item that says so. None where it is not known, for the ``error`` if any."""
+    """A limit without a place, and the item that says so. None where it is not known, for the ``error`` if any."""
 
     limit: PerKey
     key: PlaceKey
     seen: Seen | None = None
     error: Exception | None = None
+    is_late: bool = False
+    """The place is free, and its start was written too late."""
 
 
 class HopPlaces:
@@ -109,47 +103,83 @@ class HopPlaces:
         self._hop = Hop(self._messages.token, message.object_id, since)
         self._line = None if self._turn is None else self._turn.place
         """The place whose line the hop leaves where it does not begin."""
-        self._has_taken = False
+        self._calls = 0
+        """How often the handler is called under this claim."""
+        self._ahead = 0
+        """How far ahead starts are noted (ms): as late as the handler was after those before."""
 
     # -- take and give back
 
     def take(self, payload: Any) -> None:
-        """Take the places of the stage's limits, all or none, and once.
+        """Take the places of all limits of the stage, or none, before each call of the handler.
 
-        The limit that the hop stands in line for comes first. Raises :class:`NoPlace` where a place is not free, and
-        for a look of an attempt that has failed: it began when it was called, and its retry rests.
+        Starts come last. The limit of the hop's line comes before others of its kind. A repeated call of the handler
+        keeps its places, and counts by time. Raises :class:`NoPlace` where a place is not free, and for the look of
+        a failed attempt. Its retry rests.
         """
-        if self._has_taken:
-            return
         if is_left_over(self._own_claim):
             raise NoPlace(self._left_over)
-        places = [(limit, limit.place_of(payload)) for limit in self._limits]
+        places = [(limit, limit.place_of(payload)) for limit in self._limits if limit.window or not self._calls]
         waits_for = None if self._turn is None else self._turn.place
-        for limit, place in sorted(places, key=lambda pair: pair[1] != waits_for):
+        for limit, place in sorted(places, key=lambda pair: (pair[0].window > 0, pair[1] != waits_for)):
             if place is not None:
-                self._take(limit, self._key(place))
+                self._take(self._mine(limit, self._key(place), self._services.clock.now()))
         if self._turn is not None and waits_for in [place for _, place in places]:
             self._line = None
             self._messages.forget()
-        self._has_taken = True
+        self._begin_now()
+        self._taken = [mine for mine in self._taken if not mine.limit.window]  # the call counts, whatever becomes of it
+        self._calls += 1
 
-    def _take(self, limit: PerKey, key: PlaceKey) -> None:
-        holder = self._holder
-        self._taken.append(_Taken(limit, key))
-        now = self._services.clock.now()
-        ends = (now + longest_lease(self._arrival)) // 1000
-        free = Take(self._hop.token, holder, limit.at_once, ends) if self._turn is None else None
+    def _take(self, mine: _Taken) -> None:
+        """Take a place, or note once more that it is taken. Raises :class:`NoPlace` where none is free."""
+        limit, key, name, holder, seen = mine
+        ends = (self._services.clock.now() + longest_lease(self._arrival)) // 1000
+        free = Take(name, holder, limit.most, ends) if self._turn is None and seen is None else None
+
+        def decide(places: Places, terms: Terms) -> Change:
+            return taken(places, self._hop, self._mine(limit, key, terms.now).holder, terms, name)
+
+        others = [other for other in self._taken if other.key != key]
+        self._taken = [*others, mine]
         try:
-            change, seen = self._change(
-                limit, key, lambda places, terms: taken(places, self._hop, holder, terms), short=free
-            )
+            change, seen = self._change(limit, key, decide, seen, short=free)
         except PlacesBusy:
             raise self._no_place(_Full(limit, key)) from None
         except Exception as error:
             raise self._no_place(_Full(limit, key, error=error)) from error
         if not change.granted:
-            self._taken.pop()
+            self._taken = others
             raise self._no_place(_Full(limit, key, seen))
+        self._taken = [*others, mine._replace(holder=seen.places.held[name], seen=seen)]
+
+    def _begin_now(self) -> None:
+        """Note all starts anew if one is late, ahead by that time. Raises :class:`NoPlace` where that does not help."""
+        for _ in range(MOST_STARTS):
+            if self._late() is None:
+                return
+            for mine in [mine for mine in self._taken if mine.limit.window]:
+                self._take(mine)
+        late = self._late()
+        if late is not None:
+            raise self._no_place(_Full(late.limit, late.key, is_late=True))
+
+    def _late(self) -> _Taken | None:
+        """Return a start that is too old. Later ones are noted ahead by its age."""
+        now = self._services.clock.now()
+        ages = [(now - mine.holder.until + mine.limit.window, mine) for mine in self._taken if mine.limit.window]
+        late = [(age, mine) for age, mine in ages if age > mine.limit.margin // 2]
+        if not late:
+            return None
+        self._ahead = min(self._ahead + max(age for age, _ in late), LONGEST_AHEAD)
+        return late[0][1]
+
+    def _mine(self, limit: PerKey, key: PlaceKey, now: int) -> _Taken:
+        """Return the place that the hop takes now: of a limit by time each call of its handler has one of its own."""
+        owner = self._own_claim.item.owner
+        if limit.window:
+            return _Taken(limit, key, f"{owner}{self._calls or ''}", Holder("", now + self._ahead + limit.window))
+        return _Taken(limit, key, self._hop.token, Holder(owner, self._own_claim.item.lease_until))
 
     def _no_place(self, full: _Full) -> NoPlace:
         """Give back what was taken of other limits: nobody waits with a place."""
@@ -165,17 +195,16 @@ class HopPlaces:
     def _give_back(self) -> None:
         """Give back the places, and call the next in line."""
         held, self._taken = self._taken, []
-        for limit, key in held:
+        for mine in held:
             with suppress(Exception):  # the place lapses with the lease
-                self._free(limit, key, self._holder)
+                self._free(mine)
 
-    def _free(self, limit: PerKey, key: PlaceKey, holder: Holder) -> None:
-        mine = GiveBack(self._hop.token, holder)
+    def _free(self, mine: _Taken) -> None:
         self._change(
-            limit,
-            key,
-            lambda places, terms: given_back(places, self._hop, holder.owner, terms),
-            short=mine,
+            mine.limit,
+            mine.key,
+            lambda places, terms: given_back(places, mine.name, mine.holder.owner, terms),
+            short=GiveBack(mine.name, mine.holder),
             frees=True,
         )
 
@@ -229,7 +258,7 @@ class HopPlaces:
             return self._ended_copy(full)
         turn = Turn(self._hop.arrival, full.key.place)
         try:
-            can_be_called = self._messages.keep(self._again(turn))
+            can_be_called = not full.is_late and self._messages.keep(self._again(turn))
             delay = self._delay(full, can_be_called=can_be_called)
             look = self._again(turn._replace(look=self._own_claim.item.epoch), delay)
         except TooLarge:
@@ -288,6 +317,9 @@ class HopPlaces:
         return self._messages.again(turn, self._own_claim.item.epoch, delay)
 
     def _join(self, full: _Full) -> None:
+        """Stand in line, unless the hop was late: it would be called at once."""
+        if full.is_late:
+            return
         with suppress(Exception):  # the look joins
             self._change(full.limit, full.key, lambda places, terms: joined(places, self._hop, terms), full.seen)
 
@@ -302,11 +334,9 @@ class HopPlaces:
         return BackOff(note, now + delay * 1000, self._own_claim.item.epoch)
 
     def _delay(self, full: _Full, *, can_be_called: bool) -> int:
-        """Return after how many seconds the hop looks again. Somebody of each line looks when a place may lapse."""
-        now = self._services.clock.now()
-        ms = min(max((now - self._hop.arrival) // 2, FIRST_LOOK), SELDOM)
-        if full.seen is not None and before(full.seen.places, self._hop) < MOST_LOOKERS:
-            ms = min(ms, lapses_in(full.seen.places, now) if can_be_called else UNCALLED_LOOK)
+        """Return after how many seconds the hop looks again. Looks are spread."""
+        places = None if full.seen is None else full.seen.places
+        ms = rest_before_look(places, self._hop, self._terms(full.limit), can_be_called=can_be_called)
         ms += round(max(ms, SHORTEST_LOOK) / 2 * self._services.draw.random())
         return -(-min(max(self._bounded(ms), SHORTEST_LOOK), LONGEST_LOOK) // 1000)
 
@@ -328,14 +358,21 @@ class HopPlaces:
         frees: bool = False,
     ) -> Changed:
         """Change the item of a key, and call whose turn has come."""
-        terms = Terms(limit.at_once, self._services.clock.now(), longest_lease(self._arrival))
         changed = self._services.store.places.change(
-            key, lambda places: decide(places, terms), self._services.ids.new(), seen, short=short, frees=frees
+            key,
+            lambda places: decide(places, self._terms(limit)),
+            self._services.ids.new(),
+            seen,
+            short=short,
+            frees=frees,
         )
         if changed.change.calls:
             with suppress(Exception):  # their looks come
-                self._messages.call(key, changed.change.calls)
+                self._messages.call(key, changed.change)
         return changed
+
+    def _terms(self, limit: PerKey) -> Terms:
+        return Terms(limit.most, self._services.clock.now(), longest_lease(self._arrival), limit.window)
 
     def _key(self, place: str) -> PlaceKey:
         return PlaceKey(self._arrival.flow.name, self._arrival.message.stage, place)
@@ -344,11 +381,6 @@ class HopPlaces:
     def _limits(self) -> tuple[PerKey, ...]:
         stage = self._arrival.stage
         return () if stage is None else stage.limits
-
-    @property
-    def _holder(self) -> Holder:
-        item = self._own_claim.item
-        return Holder(item.owner, item.lease_until)
 
     @property
     def _own_claim(self) -> Claim:

@@ -19,7 +19,7 @@ def planner_of(services: Services, arrival: Arrival, claim: Claim) -> Planner:
     now, m, before = services.clock.now(), arrival.message, claim.before
     goes_on = before is not None and before.request_id == m.request_id and (m.hop > 1 or m.redrive > 0)
     moment = max(now, claim.item.committed_at + 1) if goes_on else now
-    noted = claim.item.askers.get(asker_key(m.request_id))
+    noted = claim.item.askers.get(asker_key(m.request_id)) if claim.item.askers else None
     return Planner(
         flow=arrival.flow,
         message=m,

@@ -23,7 +23,7 @@ def why_leased(flow: AnyFlow, stage: AnyStage) -> str | None:
     It is proven once in a process, when all modules are loaded: a handler uses what stands below it, too.
     """
     if stage.limits:
-        return "a place of its limits is held as long as a lease"
+        return "a place of its limits is taken under a lease"
     if flow.on_conflict is not OnConflict.SUPERSEDE:
         return f"on_conflict={flow.on_conflict.name} needs a claim to show that a run is at work"
     return _unrecorded(stage)

@@ -21,12 +21,13 @@ those who attach between the two (docs/decisions/0098). All times are in ms.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import lru_cache
 
 from flowguard.flow import FOR_EVER, AnyFlow
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import LONGEST_LEASE, Status
-from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 from flowguard.wire.resumed_body import ResumedBody
 from flowguard.worker.routing import CLOCKS_DIFFER_BY, CLOCKS_DIFFER_BY_MS, Arrival
@@ -40,35 +41,28 @@ LONGEST_HANDLING = timedelta(minutes=15)
 """How long after its plan a commit is made at most: Lambda stops a function then."""
 
 
-class Lifetimes(NamedTuple):
-    """Computes until when what a flow writes is needed."""
+_LONGEST_WAIT_MS = LONGEST_WAIT // _MILLISECOND
+_LONGEST_LEASE_MS = LONGEST_LEASE // _MILLISECOND
 
-    flow: AnyFlow
 
-    @property
-    def retention(self) -> int:
-        """Return how long a message can live in a queue and its dead-letter queue together."""
-        return self.flow.retention // _MILLISECOND
+class Lifetimes:
+    """Computes until when what a flow writes is needed. :func:`lifetimes_of` makes it once for each flow."""
 
-    @property
-    def copies(self) -> int:
-        """Return how long after a write copies of what it sends can still be read (docs/decisions/0003).
+    def __init__(self, flow: AnyFlow) -> None:
+        self.flow = flow
+        self.retention = flow.retention // _MILLISECOND
+        """How long a message can live in a queue and its dead-letter queue together."""
+        self.copies = 2 * self.retention + _longest_delay(flow)
+        """How long after a write copies of what it sends can still be read (docs/decisions/0003).
 
         A copy may be sent ``retention`` after the first one, and read ``retention`` after that. A retry that Scheduler
         delays is in no queue until then.
         """
-        return 2 * self.retention + self._longest_delay
-
-    @property
-    def _longest_delay(self) -> int:
-        if not self.flow.long_delays:
-            return 0  # SQS counts its own delays into the retention
-        return max(stage.retry.longest_delay for stage in self.flow.stages) // _MILLISECOND
+        self._kept = max(self.copies, 0 if flow.remember is None else flow.remember // _MILLISECOND)
 
     def of_run(self, moment: int) -> int:
         """Return until when the item is needed of a run that is claimed or goes on at this moment."""
-        remembered = 0 if self.flow.remember is None else self.flow.remember // _MILLISECOND
-        return min(moment + max(self.copies, remembered), FOR_EVER)
+        return min(moment + self._kept, FOR_EVER)
 
     def of_claim(self, moment: int, message: Message) -> int:
         """Return until when the item is needed of a run whose hop is claimed at this moment.
@@ -77,7 +71,7 @@ class Lifetimes(NamedTuple):
         """
         if not message.resumed:
             return self.of_run(moment)
-        until = min(ResumedBody.read(message.body).until, moment + LONGEST_WAIT // _MILLISECOND)
+        until = min(ResumedBody.read(message.body).until, moment + _LONGEST_WAIT_MS)
         return max(self.of_run(moment), self.of_wait(until))
 
     def of_wait(self, deadline: int) -> int:
@@ -98,7 +92,7 @@ class Lifetimes(NamedTuple):
 
         It is removed when it is answered. Before that each hop of its run may wait as long as any can.
         """
-        return moment + self.flow.max_hops * (LONGEST_WAIT // _MILLISECOND + self.copies)
+        return moment + self.flow.max_hops * (_LONGEST_WAIT_MS + self.copies)
 
     def of_early(self, now: int, keep_early: timedelta) -> int:
         """Return until when an answer is needed that came at ``now``, before its wait."""
@@ -122,17 +116,28 @@ class Lifetimes(NamedTuple):
         It does not live shorter than before, as far as any wait can reach: the rows of one look for it until then. What
         was there for ever, as a result that is good until its reset, is not when there is another end.
         """
-        before = min(lives_until, self.of_wait(moment + LONGEST_WAIT // _MILLISECOND))
-        return max(needed, before, self._of_callers_since(moment))
+        if lives_until > needed:
+            needed = max(needed, min(lives_until, self.of_wait(moment + _LONGEST_WAIT_MS)))
+        return max(needed, self._of_callers_since(moment)) if self.flow.on_conflict is OnConflict.ATTACH else needed
 
     def _of_callers_since(self, moment: int) -> int:
         """Return until when callers may have asked the item to live that attach after a commit was planned."""
-        if self.flow.on_conflict is not OnConflict.ATTACH:
-            return 0
         return self.of_run(moment + LONGEST_HANDLING // _MILLISECOND + CLOCKS_DIFFER_BY_MS)
+
+
+def _longest_delay(flow: AnyFlow) -> int:
+    if not flow.long_delays:
+        return 0  # SQS counts its own delays into the retention
+    return max(stage.retry.longest_delay for stage in flow.stages) // _MILLISECOND
+
+
+lifetimes_of: Callable[[AnyFlow], Lifetimes] = lru_cache(maxsize=256)(Lifetimes)  # type: ignore[assignment]  # mypy takes classes for unhashable
+"""Return the lifetimes of a flow, which are made once."""
 
 
 def longest_lease(arrival: Arrival) -> int:
     """Return the longest time that a worker can hold a hop, ms: Lambda's limit, or the stage's timeout if longer."""
     timeout = arrival.stage.timeout if arrival.stage is not None else None
-    return (LONGEST_LEASE if timeout is None else max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY)) // _MILLISECOND
+    if timeout is None:
+        return _LONGEST_LEASE_MS
+    return max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY) // _MILLISECOND

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowguard.errors import FlowguardError, OtherRelease, Reject, RunFailed
+from flowguard.errors import CannotOpen, FlowguardError, OtherRelease, Reject, RunFailed
 from flowguard.events import EventType
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
@@ -33,6 +33,15 @@ class NoRun:
         if (too_deep := arrival.too_deep) is not None:
             return self._too_deep(arrival, too_deep)
         return None
+
+    def unclaimed(self, arrival: Arrival, error: CannotOpen | Reject) -> Ending:
+        """End a message whose hop cannot be claimed, as no run item can hold what the message says of itself.
+
+        One whose codec cannot open what the request has said that came first is parked. Raises that while it may pass.
+        """
+        if isinstance(error, CannotOpen):
+            return self.parked(arrival, error, other_releases_of(arrival.flow.name))
+        return self.dead(arrival, error, None)
 
     def dead(self, arrival: Arrival, error: Reject, verdict: Verdict | None) -> Ending:
         """Send a message that has no run to end straight to the dead letters."""

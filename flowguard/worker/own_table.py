@@ -26,7 +26,7 @@ def ending_of_own(services: Services, emitter: Emitter, envelope: Envelope) -> E
 
 def is_of_run_table(services: Services, envelope: Envelope) -> bool:
     """Answer whether the record is a change of the table in which the function keeps its runs."""
-    if services.run_table is None:
+    if services.run_table is None or not envelope.source.is_stream:
         return False
     changed = str(envelope.source_arn).partition(_TABLE)[2].partition("/")[0]
     return changed == services.run_table.rpartition("/")[2]

@@ -18,6 +18,7 @@ from flowguard.items.writes import MOST_WRITES
 from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Next, WaitFor
 from flowguard.payload.encoding import encode, encode_json
+from flowguard.payload.readable import written
 from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Outbox, Send
@@ -35,7 +36,7 @@ from flowguard.wire.send_ids import IdKind, digest_of, id_of, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.worker.failure_note import veiled
 from flowguard.worker.group_parts import SavedGroup
-from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.lifetimes import Lifetimes, lifetimes_of
 from flowguard.worker.replies import answer_place, end_body, takes_callers
 from flowguard.worker.resend import as_it_came, resent, sent_again
 from flowguard.worker.restart import first_message_text
@@ -76,10 +77,7 @@ class Planner(NamedTuple):
     lives_until: int = 0
 
     def ended(self, outcome: Next | Done | WaitFor | SavedGroup, step: AnyStep) -> Commit:
-        """Plan what a handler's outcome writes.
-
-        Raises :class:`RunFailed` for an outcome that the flow does not allow.
-        """
+        """Plan what a handler's outcome writes. Raises :class:`RunFailed` for one that the flow does not allow."""
         match outcome:
             case Next():
                 return self._commit(Status.RUNNING, [*step.sends, self._next(outcome)], step)
@@ -145,7 +143,7 @@ class Planner(NamedTuple):
             state=None,
             failed=FailedHop(m.request_id, m.requested_at, m.hop, m.redrive, veiled(self.flow, error)),
             ended_at=error.at,
-            told_until=self._told_until(self._lifetimes.of_run(self.moment)),
+            told_until=self._told_until(),
         )
 
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
@@ -171,7 +169,7 @@ class Planner(NamedTuple):
             error=error if letter else letter_error,
             takes_callers=takes_callers(self.flow),
             ended_at=failure.at,
-            told_until=self._told_until(self._lifetimes.of_run(self.moment)),
+            told_until=self._told_until(),
         )
 
     def _notices_of(self, error: ErrorNote, first: int = 0, result: str | None = None) -> tuple[list[Send], ErrorNote]:
@@ -197,18 +195,19 @@ class Planner(NamedTuple):
 
     @property
     def _lifetimes(self) -> Lifetimes:
-        return Lifetimes(self.flow)
+        return lifetimes_of(self.flow)
 
     def _until(self, needed: int) -> int:
         """Return until when the item lives that is needed so long."""
         return self._lifetimes.not_before(self.lives_until, needed, self.moment)
 
-    def _told_until(self, needed: int) -> int | None:
-        """Return when the commit's row of a full history may expire. None where the flow has none."""
-        return needed if self.flow.full_history else None
+    def _told_until(self, needed: int | None = None) -> int | None:
+        """Return when the commit's row of a full history may expire, as its item does. None where the flow has none."""
+        if not self.flow.full_history:
+            return None
+        return self._lifetimes.of_run(self.moment) if needed is None else needed
 
     def _commit(self, status: Status, sends: list[Send], step: AnyStep, result: str | None = None) -> Commit:
-        self._check_state(step)
         if self.flow.full_history and len(step.writes) == MOST_WRITES:
             raise TooManyWrites(self.message.stage, MOST_WRITES - 1)
         return Commit(
@@ -216,12 +215,12 @@ class Planner(NamedTuple):
             committed_at=self.moment,
             expires_at=self._until(self._lifetimes.of_end(self.moment, status)),
             outbox=self._outbox(sends),
-            state=None if isinstance(step.state, NoState) else encode_json(step.state),
+            state=self._state(step),
             result=result,
             writes=tuple(step.writes),
             takes_callers=takes_callers(self.flow),
             first_message=self._first_message(status),
-            told_until=self._told_until(self._lifetimes.of_run(self.moment)),
+            told_until=self._told_until(),
         )
 
     def _first_message(self, status: Status) -> str | None:
@@ -229,11 +228,11 @@ class Planner(NamedTuple):
         is_first = takes_callers(self.flow) and self.message.hop == 1 and status not in ENDED
         return first_message_text(self.message) if is_first else None
 
-    def _check_state(self, step: AnyStep) -> None:
-        """Raise :class:`RunFailed` where the handler left a state of another type. The next stage would lose it."""
+    def _state(self, step: AnyStep) -> str | None:
+        """Return the state's text; None for no state. Raises :class:`RunFailed` for one that would be lost."""
         declared = self.flow.stage(self.message.stage).state
         if isinstance(step.state, declared):
-            return
+            return None if declared is NoState else written(declared, step.state, what="the state")
         left = f"{self.message.stage!r} left {type(step.state).__name__} in step.state"
         if declared is NoState:
             raise RunFailed(f"{left}, and declares no state; write Stage[Payload, YourState]. Nothing was written")
@@ -258,7 +257,8 @@ class Planner(NamedTuple):
             raise RunFailed(f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?")
         if not isinstance(outcome.payload, stage.payload):
             raise RunFailed(f"{stage.name!r} takes {stage.payload.__name__}, not {type(outcome.payload).__name__}")
-        return self._onward(stage, encode(outcome.payload), self.message.version)
+        body = written(stage.payload, outcome.payload, what=f"the payload of {stage.name!r}")
+        return self._onward(stage, body, self.message.version)
 
     def _onward(self, stage: AnyStage, body: str, version: int) -> Send:
         """Build the message of the next hop."""

@@ -376,8 +376,8 @@ class Services(Value):
     tokens: Tokens = NO_TOKENS
     threads: bool = False
     """Whether handlers of stages with ``parallel`` run in threads. An AWS in memory takes one call at a time."""
-    is_outage: Callable[[Exception], bool] = lambda error: False
-    """Answers whether an error says that a service fails for now, whatever it is asked."""
+    is_outage: Callable[[Exception], bool] = lambda error: False  # a service fails for now, whatever it is asked
+    fails_for_now: Callable[[Exception], bool] = lambda error: False  # the call may succeed later, as it is
     debug_sampled: bool = False
     """Whether handlers log at DEBUG in runs whose trace is sampled."""
     names: Names = AS_IN_CODE

@@ -16,7 +16,7 @@ from flowguard.verdicts import ResetVerdict
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 from flowguard.worker.ending import Ending
-from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.lifetimes import lifetimes_of
 from flowguard.worker.ports import Services
 from flowguard.worker.replies import takes_callers
 from flowguard.worker.restart import Restart, needs_restart, restart_of
@@ -49,7 +49,7 @@ class Resetter:
         The order was made before its commit and sent after it. A run that was requested in between may have read what
         the commit replaced, so it is reset too.
         """
-        address, now, lifetimes = order.address, self._services.clock.now(), Lifetimes(flow)
+        address, now, lifetimes = order.address, self._services.clock.now(), lifetimes_of(flow)
         at = max(address.requested_at, now)
         latest = min(at, address.requested_at + GOOD_FOR // timedelta(milliseconds=1))
         if lifetimes.of_order(address.requested_at) <= now:

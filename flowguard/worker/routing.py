@@ -18,7 +18,7 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
-from flowguard.wire.sealed_message import opened_or_why
+from flowguard.wire.sealed_message import first_text, opened_or_why
 from flowguard.wire.trace_context import made_in
 from flowguard.worker.leases import keeps_lease
 from flowguard.worker.record_sources import NamedQueues
@@ -53,8 +53,8 @@ class Arrival(NamedTuple):
     """A message that found its stage.
 
     ``payload`` is decoded where that was needed to find the object; ``problem`` is why the message can never work.
-    ``weak_id`` says that the request id is the SQS message id, which a redrive changes. ``leased`` says that the hop is
-    claimed although its stage has no lease. ``begins`` is False if the function only reads how its hop has ended.
+    ``weak_id``: the request id is the SQS message id, which a redrive changes. ``leased``: the hop is claimed although
+    its stage has no lease. ``begins``: False if the hop is only read. ``first_text``: see ``ClaimRequest``.
     """
 
     envelope: Envelope
@@ -66,6 +66,7 @@ class Arrival(NamedTuple):
     weak_id: bool = False
     leased: bool = False
     begins: bool = True
+    first_text: str = ""
 
     @property
     def takes_lease(self) -> bool:
@@ -193,7 +194,7 @@ class Routes:
             return self._arrival(envelope, flow, message, named._replace(problem=problem), opens=False)
         judged = trusted_payload(envelope, flow, message)
         named = named if judged is None else named._replace(payload=judged)
-        return self._arrival(envelope, flow, message, named)
+        return self._arrival(envelope, flow, message, named)._replace(first_text=first_text(flow.codec, message))
 
     def _arrival(
         self, envelope: Envelope, flow: AnyFlow, message: Message, named: _Named, *, opens: bool = True

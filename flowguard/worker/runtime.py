@@ -7,14 +7,14 @@ says what is to be sent and whether to ack, which ``worker/batch.py`` does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
-from flowguard.errors import ConditionFailed, FlowguardError, NotHeld, Reject, Retry, WorkerFenced
+from flowguard.errors import CannotOpen, ConditionFailed, FlowguardError, NotHeld, Reject, Retry, WorkerFenced
 from flowguard.protocol.run import Claim, Commit, FencedBy, Refused
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.worker.asks import Way
 from flowguard.worker.caller_answers import CallerAnswers
-from flowguard.worker.claim_phase import ClaimPhase, given_back
+from flowguard.worker.claim_phase import ClaimPhase, release
 from flowguard.worker.commit_phase import CommitPhase
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
@@ -39,9 +39,12 @@ class Runtime:
     """Takes one message through its stage. Holds nothing of it afterwards."""
 
     def __init__(
-        self, services: Services, emitter: Emitter, outside: Callable[[], AbstractContextManager[None]] = nullcontext
+        self,
+        services: Services,
+        emitter: Emitter,
+        outside: Callable[[], AbstractContextManager[None]] | None = None,
     ) -> None:
-        """``outside`` is where handlers run: others may go on meanwhile."""
+        """``outside`` is where handlers run, so that others may go on meanwhile. None where there are no others."""
         self._services = services
         self._emitter = emitter
         caller_answers = CallerAnswers(services, emitter)
@@ -68,8 +71,8 @@ class Runtime:
         while True:
             try:
                 arrival, claim = yield from self.claims.claim(arrival, budget)
-            except Reject as error:  # no run item can hold what the message says of itself
-                return self._no_run.dead(arrival, error, None)
+            except (CannotOpen, Reject) as error:
+                return self._no_run.unclaimed(arrival, error)
             if isinstance(claim, Refused):
                 return self._turned_away.ending(arrival, claim)
             if not arrival.begins:
@@ -83,27 +86,31 @@ class Runtime:
 
         The handler is called again when the condition of an optional write, or of one that it computes, does not hold.
         """
-        memory = HopMemory(self._services.store, claim, self._services.denials.ended_for)
-        with memory, given_back(self._services, claim):
-            arrival = with_kills(self._services.store, arrival, claim)
-            self._emitter.claimed(arrival, claim)
-            self._flush.flush(arrival, claim)
-            calls, refused = 1, NOTHING_REFUSED
-            commit = yield from self._handled(arrival, memory, refused, calls=0)
-            while isinstance(commit, Commit):
-                try:
-                    written = yield from self._commits.written(arrival, memory.claim, commit)
-                except NotHeld as error:
-                    if (last := _last_error(error, calls)) is not None:
-                        return (yield from self._fail.failed(arrival, memory.claim, last))
-                    refused = {**refused, **error.refused}
-                except (ConditionFailed, Reject) as error:  # known not to be applied; any other might hide a success
-                    return (yield from self._fail.failed(arrival, memory.claim, error))
-                else:
-                    return self._commits.answered(arrival, memory.claim, commit, written)
-                commit = yield from self._handled(arrival, memory, refused, calls)
-                calls += 1
-            return commit
+        services = self._services
+        with HopMemory(services.store, claim, services.denials.ended_for, services.fails_for_now) as memory:
+            try:
+                arrival = with_kills(services.store, arrival, claim)
+                self._emitter.claimed(arrival, claim)
+                self._flush.flush(arrival, claim)
+                calls, refused = 1, NOTHING_REFUSED
+                commit = yield from self._handled(arrival, memory, refused, calls=0)
+                while isinstance(commit, Commit):
+                    try:
+                        written = yield from self._commits.written(arrival, memory.claim, commit)
+                    except NotHeld as error:
+                        if (last := _last_error(error, calls)) is not None:
+                            return (yield from self._fail.failed(arrival, memory.claim, last))
+                        refused = {**refused, **error.refused}
+                    except (ConditionFailed, Reject) as error:  # known not to be applied, which no other error is
+                        return (yield from self._fail.failed(arrival, memory.claim, error))
+                    else:
+                        return self._commits.answered(arrival, memory.claim, commit, written)
+                    commit = yield from self._handled(arrival, memory, refused, calls)
+                    calls += 1
+                return commit
+            except Exception:  # the worker lives, and the record comes back before the lease is over
+                release(services, claim)
+                raise
 
     def _handled(
         self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int
@@ -120,6 +127,8 @@ class Runtime:
         except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
             raise
         except BaseException as error:  # a stage may raise anything; what follows is decided in one place
+            if memory.calls.have_failed_with(error):
+                raise
             return (yield from self._fail.failed(arrival, memory.claim, error))
         return self._fail.continued(arrival, memory.claim, *goes_on)  # not as what an error came to
 

@@ -38,7 +38,7 @@ class Trust(NamedTuple):
         ``message`` is what the attributes say; its object is empty where they name none. ``queues`` are those of the
         function's flows.
         """
-        stage = next((stage for stage in flow.stages if stage.name == message.stage), None)
+        stage = flow.by_name.get(message.stage)
         self._check_source(envelope, flow, stage, RecordKind.of(message), queues)
         signed = self._is_signed(envelope, flow, message, place)
         _check_entry(envelope, flow, stage, message)
@@ -132,7 +132,7 @@ def trusted_payload(envelope: Envelope, flow: AnyFlow, message: Message) -> Any:
     """
     if not message.object_id:
         return None
-    stage = next((stage for stage in flow.stages if stage.name == message.stage), None)
+    stage = flow.by_name.get(message.stage)
     payload: Any = None
     named: str | None = None
     if not isinstance(flow.object_id, str):

@@ -1,4 +1,4 @@
-"""The messages of a hop that waits for a place: its look, and the call that it leaves for who gives a place back."""
+"""Send the messages of a waiting hop: its look, and its call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Final
 from flowguard.destinations import Destination, Queue
 from flowguard.events import EventType
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.places import Hop
+from flowguard.protocol.places import Change
+from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, digest_of, id_of
 from flowguard.wire.turn import Turn
@@ -42,7 +43,7 @@ class TurnMessages:
         envelope, (_, inbox) = self._arrival.envelope, self._arrival.flow.entrance()
         to: Destination = inbox if envelope.queue_arn is None else Queue(envelope.queue_arn)
         group = self._arrival.message.object_id if envelope.queue_arn is None else None
-        message = self._arrival.message._replace(turn=turn, since=0)
+        message = self._arrival.message._replace(turn=turn, since=self._since)
         kind = IdKind.CALL if turn.is_call else IdKind.LOOK
         send = Send(Kind.SIDE, to, "", id_of(kind, message, epoch), delay=delay, group=group)
         return sent_again(send, message, envelope, self._services.signer)
@@ -57,16 +58,36 @@ class TurnMessages:
         with suppress(Exception):  # it expires
             self._services.store.places.forget_text(*self._row)
 
-    def call(self, key: PlaceKey, hops: tuple[Hop, ...]) -> None:
-        """Send the messages that call these hops. One that is not sent is dropped from the line, and looks."""
+    def call(self, key: PlaceKey, change: Change) -> None:
+        """Send the messages that call these hops, each for when its place is free.
+
+        One that is not sent is dropped from the line, and looks.
+        """
         places = self._services.store.places
-        texts = [places.text(key.flow, hop.object_id, hop.token) for hop in hops]
-        calls = [Send.from_json(json.loads(text)) for text in texts if text is not None]
+        texts = [(hop, places.text(key.flow, hop.object_id, hop.token)) for hop in change.calls]
+        calls = [
+            Send.from_json(json.loads(text))._replace(delay=self._rest(change.after.line[hop.token].called_at))
+            for hop, text in texts
+            if text is not None
+        ]
         refused = self._services.sender.send(calls)
         sent = [call for number, call in enumerate(calls) if number not in refused]
         for call in sent:
             self._emitter.sent(self._arrival.message, call, None)
         self._emitter.emit(EventType.CALLED, self._arrival, limit=key.place.partition("#")[0], hops=len(sent))
+
+    @property
+    def _since(self) -> int:
+        """Return since when the hop has come again for what failed outside its stage, in ms. 0 where it has not."""
+        since, envelope = self._arrival.message.since, self._arrival.envelope
+        if since or envelope.receive_count <= 1 or envelope.sent_at is None:
+            return since
+        return envelope.sent_at
+
+    def _rest(self, until: int) -> int:
+        """Return for how many seconds SQS keeps a call that is for a moment (ms)."""
+        rest = -(-(until - self._services.clock.now()) // 1000)
+        return min(max(rest, 0), LONGEST_SQS_DELAY // timedelta(seconds=1))
 
     @property
     def _row(self) -> tuple[str, str, str]:

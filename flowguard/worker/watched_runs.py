@@ -32,7 +32,7 @@ class Progress(StrEnum):
     IGNORED = "ignored"
     """Another run had the object, and the flow ignores what is requested meanwhile."""
     FORGOTTEN = "forgotten"
-    """Nothing is known of it any more: its run item has expired."""
+    """Nothing is known of it any more: its run item has expired, or its object was forgotten."""
 
 
 class Watched(NamedTuple):
@@ -49,7 +49,12 @@ class Watched(NamedTuple):
 
 
 def watched(store: Store, flow: AnyFlow, link: WatchLink, now: int) -> Watched:
-    """Read where a request stands: one consistent read while it goes on, and a second one of its end."""
+    """Read where a request stands: one consistent read while it goes on, and a second one of its end.
+
+    A link of a key whose object is forgotten names none.
+    """
+    if not link.object_id:
+        return Watched(Progress.FORGOTTEN)
     address = AnswerAddress(flow.name, ObjectId(link.object_id), RequestId(""), 0, 0, "")
     item = store.waits.groups.run(address)
     if item is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain, islice, product
-from typing import Any
+from typing import Any, Final
 
 from flowguard.aws.items import ASKER, number, record_item, run_key
 from flowguard.names.ids import ObjectId, Owner, RequestId
@@ -278,14 +278,14 @@ def _text(digest: str, epoch: int = 7) -> dict[str, Any]:
     return {"first_text": {"S": digest}, "text_epoch": number(epoch)}
 
 
+_SAME: Final = Message("flow", "stage-1", 1, ObjectId("object"), RequestId(STORED[1]), 500, "{}").text_digest
+
 TEXTS: dict[str, dict[str, Any]] = {
     "no text": {},
     "another text": _text("another"),
     "another text of an earlier claim": _text("another", 6),
     "another text of no claim": {"first_text": {"S": "another"}},
-    "the same text": _text(
-        Message("flow", "stage-1", 1, ObjectId("object"), RequestId(STORED[1]), 500, "{}").text_digest
-    ),
+    "the same text": _text(_SAME),
 }
 """What the item says of the text that has claimed its first hop. The epoch of :func:`item` is 7."""
 

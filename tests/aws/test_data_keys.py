@@ -64,6 +64,24 @@ def test_none_opens_what_was_changed() -> None:
     assert KmsDataKeys(lambda: kms).opened(b"sealed", ["a", "b"], CONTEXT) is None
 
 
+@pytest.mark.parametrize("length", [0, 6_145, 7_000])
+def test_none_opens_what_has_no_length_of_a_data_key_and_nobody_is_asked(length: int) -> None:
+    kms = Kms()
+    assert KmsDataKeys(lambda: kms).opened(b"x" * length, ["a"], CONTEXT) is None
+    assert kms.calls == []
+
+
+@pytest.mark.parametrize("length", [1, 6_144])
+def test_the_shortest_and_the_longest_are_asked_for(length: int) -> None:
+    assert KmsDataKeys(lambda: Kms({"Plaintext": b"secret"})).opened(b"x" * length, ["a"], CONTEXT) == b"secret"
+
+
+def test_what_is_malformed_is_no_outage() -> None:
+    kms = Kms(refused("ValidationException"), {"Plaintext": b"secret"})
+    assert KmsDataKeys(lambda: kms).opened(b"sealed", ["alias/mal formed", "b"], CONTEXT) == b"secret"
+    assert KmsDataKeys(lambda: Kms(refused("ValidationException"))).opened(b"sealed", ["a"], CONTEXT) is None
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -13,6 +13,7 @@ from flowguard.aws.faults import (
     FOR_MINUTES,
     PAUSES,
     STRANGERS,
+    fails_for_now,
     is_final,
     is_final_code,
     is_for_minutes,
@@ -21,7 +22,7 @@ from flowguard.aws.faults import (
     is_refusal,
     patiently,
 )
-from flowguard.errors import SendFailed, SettingsError
+from flowguard.errors import KeyUnavailable, RowsUnwritten, RunFailed, SendFailed, SettingsError
 
 
 def error(code: str, *reasons: str) -> ClientError:
@@ -105,6 +106,11 @@ def test_a_code_that_says_nothing_of_what_was_asked_for_is_not_final(code: str, 
     assert is_final_code(code) is final
 
 
+def of_one_value(error: KeyUnavailable) -> KeyUnavailable:
+    error.opening = True
+    return error
+
+
 @pytest.mark.parametrize(
     ("failure", "outage"),
     [
@@ -115,6 +121,8 @@ def test_a_code_that_says_nothing_of_what_was_asked_for_is_not_final(code: str, 
         (answered(400, "ResourceNotFoundException"), True),
         (answered(400, "ExpiredTokenException"), True),
         (SettingsError("FLOWGUARD_TABLE", "there is no table"), True),
+        (KeyUnavailable("k", "throttled"), True),
+        (of_one_value(KeyUnavailable("k", "disabled")), False),
         (answered(400, "ValidationException"), False),
         (answered(400, "TransactionConflictException"), False),
         (error("TransactionCanceledException", "None", "TransactionConflict"), False),
@@ -274,3 +282,27 @@ def test_an_answer_is_never_asked_for_again() -> None:
     with pytest.raises(ClientError):
         patiently(calls, lambda seconds: None)
     assert calls.made == 1
+
+
+def refused(code: str) -> ClientError:
+    """By a service that says whose fault it is."""
+    response: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    return ClientError(response, "UpdateItem")
+
+
+@pytest.mark.parametrize(
+    ("failed", "later"),
+    [
+        (RowsUnwritten(3, "rows"), True),
+        (refused("ThrottlingException"), True),
+        (refused("TransactionConflictException"), True),
+        (refused("ValidationException"), False),
+        (EndpointConnectionError(endpoint_url="https://aws"), True),
+        (KeyUnavailable("k1", "no answer"), True),
+        (RunFailed("no such stage"), False),
+        (ValueError("7"), False),
+    ],
+    ids=str,
+)
+def test_what_a_later_call_may_not_meet(failed: Exception, later: bool) -> None:
+    assert fails_for_now(failed) is later

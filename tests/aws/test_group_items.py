@@ -12,13 +12,13 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.commit_texts import CommitTexts, PackedTexts
-from flowguard.aws.group_items import DynamoDBGroups, RequestsUnwritten
-from flowguard.aws.items import shard_key, size_of_value
+from flowguard.aws.group_items import DynamoDBGroups
+from flowguard.aws.items import run_key, shard_key, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.aws.wait_calls import message_name
-from flowguard.errors import TooLarge
+from flowguard.errors import RowsUnwritten, TooLarge
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import taken
 from flowguard.protocol.groups import MOST_IN_GROUP, MOST_IN_SHARD, GroupPlan, GroupRequest, Member, NewShard, group_key
@@ -381,7 +381,7 @@ def test_a_party_outside_finds_the_run_by_the_id_of_its_message(clients: Clients
     group = address(name="group")
     store.waits.save([AwaitingRow("hop-1.group", group, "add-up", EXPIRES)])
     [row] = store.waits.waiting_for("flow", "hop-1.group.0.1")
-    assert row == AwaitingRow("hop-1.group.0.1", address(MEMBERS[1], admits=True), "add-up", EXPIRES)
+    assert row == AwaitingRow("hop-1.group.0.1", address(MEMBERS[1])._replace(admits=False), "add-up", EXPIRES)
     for nobody in ("hop-2.group.0.1", "hop-1.group.0.99", "hop-1.group.0.01", "group.0.1", "hop-1.group.0.1 "):
         assert list(store.waits.waiting_for("flow", nobody)) == []
 
@@ -477,7 +477,7 @@ def test_a_large_answer_is_refused_by_name_or_goes_to_s3(clients: Clients) -> No
 def test_requests_that_dynamodb_leaves_are_an_error(clients: Clients) -> None:
     groups = the_store(clients).waits.groups
     groups = groups._replace(calls=groups.calls._replace(pause=lambda seconds: None))
-    with intercept(Unprocessed(10**6)), pytest.raises(RequestsUnwritten, match="requests of a group were not written"):
+    with intercept(Unprocessed(10**6)), pytest.raises(RowsUnwritten, match="requests of a group were not written"):
         save(groups)
 
 
@@ -730,7 +730,9 @@ def packed(size: int, state: str = "{}") -> PackedTexts:
     plan = WaitPlan("add-up", {}, group=GroupPlan(KEY, size, "sqs:shops", NOW))
     end = commit(status=Status.WAITING, wait=NewWait(plan, 0, DEADLINE), state=state)
     claim = Claim(request(STORED).message, taken(None, request(STORED)), None)
-    return CommitTexts(Packing(lambda: pytest.fail("no S3"), None, 32_768), "").pack(claim, end)
+    return CommitTexts(Packing(lambda: pytest.fail("no S3"), None, 32_768), "").pack(
+        claim, end, run_key(claim.message.flow, claim.message.object_id)
+    )
 
 
 SHARDS = [str(shard) for shard in range(1 + MOST_IN_GROUP // MOST_IN_SHARD)]

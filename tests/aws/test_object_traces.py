@@ -362,8 +362,9 @@ def test_of_no_run_and_no_request_no_run_and_no_flow_of_children_is_asked_for() 
         waits(clients, "b")
         assert scanned(clients, flows=["shop", "picks"]).waits == {}
     asked = calls.calls[-1].params
-    assert sorted(asked["ExpressionAttributeValues"]) == [":g", ":object", ":w"]
-    assert "ExpressionAttributeNames" not in asked
+    assert sorted(asked["ExpressionAttributeValues"]) == [":g", ":o0", ":object", ":w"]
+    assert asked["ExpressionAttributeValues"][":o0"] == {"S": "once#start/shop#"}
+    assert asked["ExpressionAttributeNames"] == {"#result": "result"}
 
 
 @pytest.mark.parametrize(("flows", "kept"), [(MOST_FLOWS, 0), (MOST_FLOWS + 1, 1)])
@@ -674,3 +675,9 @@ def test_rows_that_dynamodb_does_not_take_are_an_error() -> None:
     with on_memory() as clients, intercept(Unprocessed(times=100)), pytest.raises(RowsNotRemoved) as refused:
         forgetting(clients).note_texts(FLOW, OBJECT, list(texts(1)), NOW)
     assert "forget the object again" in str(refused.value)
+
+
+def test_keys_of_requests_for_children_are_looked_for_too() -> None:
+    scan = ObjectScan(Child("orders", "o1"), stems=("r1-",), flows=("parcels",))
+    values = [value["S"] for value in scan._call()["ExpressionAttributeValues"].values()]
+    assert {"once#start/orders#", "once#start/parcels#"} <= set(values)

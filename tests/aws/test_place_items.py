@@ -47,7 +47,7 @@ def take(places: DynamoDBPlaces, hop: Hop = A, nonce: str = "n1", seen: Seen | N
 
 
 def back(places: DynamoDBPlaces, seen: Seen | None, hop: Hop = A, nonce: str = "n2") -> Changed:
-    return places.change(KEY, lambda found: given_back(found, hop, f"owner of {hop.token}", TERMS), nonce, seen)
+    return places.change(KEY, lambda found: given_back(found, hop.token, f"owner of {hop.token}", TERMS), nonce, seen)
 
 
 def join(places: DynamoDBPlaces, hop: Hop = B, nonce: str = "n3", seen: Seen | None = None) -> Changed:
@@ -92,7 +92,9 @@ def take_free(
 def free(places: DynamoDBPlaces, hop: Hop, nonce: str, owner: str = "") -> Changed:
     holder, terms = Holder(owner or f"owner of {hop.token}", NOW + 30_000), Terms(2, NOW, 1_800_000)
     mine = GiveBack(hop.token, holder)
-    return places.change(KEY, lambda found: given_back(found, hop, holder.owner, terms), nonce, short=mine, frees=True)
+    return places.change(
+        KEY, lambda found: given_back(found, hop.token, holder.owner, terms), nonce, short=mine, frees=True
+    )
 
 
 def operations(calls: Recorder) -> list[str]:
@@ -168,10 +170,10 @@ def test_another_owner_of_the_hop_keeps_its_place(places: DynamoDBPlaces) -> Non
     assert operations(calls) == ["UpdateItem"]
 
 
-def test_a_hop_that_has_a_place_gets_its_new_owner(places: DynamoDBPlaces) -> None:
+def test_a_hop_whose_earlier_owners_lease_is_over_gets_its_new_owner(places: DynamoDBPlaces) -> None:
     """It takes no second one, and the entry is not written over without a decision."""
     take_free(places, A, "n1", at_once=1)
-    holder, terms = Holder("the next", NOW + 60_000), Terms(1, NOW, 1_800_000)
+    holder, terms = Holder("the next", NOW + 60_000), Terms(1, NOW + 30_000, 1_800_000)
     short = Take("a", holder, 1, NOW // 1000)
     with intercept(calls := Recorder()):
         change = places.change(KEY, lambda found: taken(found, A, holder, terms), "n2", short=short).change
@@ -279,12 +281,16 @@ def test_a_short_write_is_all_that_is_written_even_beside_a_place_that_has_lapse
     assert operations(calls) == ["UpdateItem", "UpdateItem"]
 
 
-def test_a_short_write_that_comes_late_replaces_no_newer_owner_of_the_hop(places: DynamoDBPlaces) -> None:
-    take_free(places, A, "n0")
-    newer = Take("a", Holder("a newer owner", NOW + 60_000), 2, NOW // 1000 + 1_800)
+@pytest.mark.parametrize(("passed", "granted"), [(29_999, False), (30_000, True)])
+def test_a_short_write_replaces_no_other_owner_of_the_hop(places: DynamoDBPlaces, passed: int, granted: bool) -> None:
+    before = take_free(places, A, "n0").seen
+    newer, terms = Holder("a newer owner", NOW + 60_000), Terms(2, NOW + passed, 1_800_000)
+    short = Take("a", newer, 2, NOW // 1000 + 1_800)
     with intercept(calls := Recorder()):
-        places.change(KEY, lambda found: taken(found, A, newer.holder, Terms(2, NOW, 1_800_000)), "n1", short=newer)
-    assert operations(calls) == ["UpdateItem", "PutItem"], "the first is refused, and the second is decided of the item"
+        change = places.change(KEY, lambda found: taken(found, A, newer, terms), "n1", short=short).change
+    assert operations(calls) == ["UpdateItem", *(["PutItem"] if granted else [])], "it is decided of the item"
+    assert change.granted is granted
+    assert looked(places).held == ({"a": newer} if granted else before.places.held)
 
 
 def test_an_item_that_ends_in_the_same_hour_takes_a_short_write(places: DynamoDBPlaces) -> None:
@@ -466,6 +472,30 @@ def test_the_message_of_who_waits_is_kept_read_and_removed(places: DynamoDBPlace
     assert places.client.get_item(TableName="flowguard", Key=key)["Item"]["ttl"] == {"N": str(NOW // 1000 + 5)}
     places.forget_text("orders", "o1", "a")
     assert places.text("orders", "o1", "a") is None
+
+
+@pytest.mark.parametrize(("later", "stays"), [(1, "the later one"), (0, "the earlier one"), (-1, "the earlier one")])
+def test_a_worker_that_was_held_up_leaves_the_message_that_lives_longer(
+    places: DynamoDBPlaces, later: int, stays: str
+) -> None:
+    assert places.keep_text("orders", "o1", "a", "the later one", NOW + later * 1_000)
+    assert places.keep_text("orders", "o1", "a", "the earlier one", NOW)
+    assert places.text("orders", "o1", "a") == stays
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ClientError({"Error": {"Code": "AccessDeniedException"}}, "PutItem"), EndpointConnectionError(endpoint_url="u")],
+)
+def test_a_message_that_cannot_be_kept_says_so(error: Exception) -> None:
+    with on_memory() as clients:
+        places = aws_store(Settings(), clients).places
+
+        def fails(call: ApiCall, proceed: Proceed) -> Response:
+            raise error
+
+        with intercept(fails), pytest.raises(type(error)):
+            places.keep_text("orders", "o1", "a", "text", NOW)
 
 
 @pytest.mark.parametrize(("left", "kept"), [(0, True), (-1, False)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import run_key
@@ -57,3 +58,18 @@ def test_only_what_changes_the_status_writes_the_index(clients: Clients) -> None
         "the claim after it": 3.0,
         "the end": 3.0,
     }
+
+
+def test_it_is_not_read_consistently(clients: Clients) -> None:
+    """The engine in memory refuses it as well."""
+    asked: Any = {"TableName": TABLE, "IndexName": "runs-by-status", "ConsistentRead": True}
+    values: Any = {":s": {"S": "RUNNING"}}
+    keyed: Any = {
+        "KeyConditionExpression": "#s = :s",
+        "ExpressionAttributeNames": {"#s": "status"},
+        "ExpressionAttributeValues": values,
+    }
+    with pytest.raises(ClientError, match="ValidationException"):
+        clients.dynamodb.scan(**asked)
+    with pytest.raises(ClientError, match="ValidationException"):
+        clients.dynamodb.query(**asked, **keyed)

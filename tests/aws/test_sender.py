@@ -21,13 +21,14 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE
 from flowguard.worker.ports import Refusal
 from tests.aws.engines import same_clients
+from tests.aws.transport.in_process import LeanInProcess
 
 ID = {"uniquerequestid": Attribute.string("r1")}
 
 
-@pytest.fixture
-def sender(aws: AWSInProcess) -> AWSSender:
-    return AWSSender(same_clients())
+@pytest.fixture(params=["boto3", "lean"])
+def sender(aws: AWSInProcess, request: pytest.FixtureRequest) -> AWSSender:
+    return AWSSender(same_clients() if request.param == "boto3" else LeanInProcess())
 
 
 def sends(to: Destination, bodies: Sequence[str], **more: Any) -> list[Send]:

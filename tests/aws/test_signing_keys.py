@@ -15,7 +15,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.signing_keys import PAUSES, aws_signer, aws_tokens
 from flowguard.client import FlowClient
 from flowguard.clock import ManualClock
-from flowguard.errors import SettingsError
+from flowguard.errors import KeyUnavailable, SettingsError
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.moto import EmbeddedAWS
@@ -216,7 +216,7 @@ def test_a_refusal_that_does_not_pass_is_not_waited_for(code: str, aws: Embedded
         raise AssertionError("it waits")
 
     settings = Settings(token_keys=SecretStr("ssm:/flowguard/keys"))
-    with intercept(refuses), pytest.raises(ClientError, match=code):
+    with intercept(refuses), pytest.raises(KeyUnavailable, match=f"/flowguard/keys cannot be used now: .*{code}"):
         aws_tokens(settings, Clients(), ManualClock(), pause=pause).make("orders", ROW, 1)
 
 
@@ -239,7 +239,7 @@ def test_a_store_that_stays_busy_is_given_up_after_a_few_tries(aws: EmbeddedAWS)
         raise refusal("ThrottlingException", call)
 
     settings = Settings(signing_keys=SecretStr("ssm:/flowguard/keys"))
-    with intercept(refuses), pytest.raises(ClientError, match="ThrottlingException"):
+    with intercept(refuses), pytest.raises(KeyUnavailable, match="ThrottlingException"):
         aws_signer(settings, Clients(), ManualClock(), random.Random(0), pauses.append).sign("it")
     assert len(pauses) == len(PAUSES)
     assert all(one <= most for one, most in zip(pauses, PAUSES, strict=True))

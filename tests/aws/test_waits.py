@@ -13,8 +13,8 @@ import pytest
 from flowguard.aws.batch_writes import MOST_TRIES
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
-from flowguard.aws.waits import DynamoDBWaits, RowsUnwritten
-from flowguard.errors import TooLarge
+from flowguard.aws.waits import DynamoDBWaits
+from flowguard.errors import RowsUnwritten, TooLarge
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import AwaitingRow, RunItem
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer
@@ -185,10 +185,41 @@ def test_a_row_is_one_however_often_it_is_written(clients: Clients) -> None:
 
 def test_a_row_says_all_that_an_answer_needs(clients: Clients) -> None:
     store = waits(clients)
-    whole = address("é😀", object_id=ObjectId("o#1\n"), request_id=RequestId("r" * 1_024), hop=7, admits=True)
+    whole = address("é😀", object_id=ObjectId("o#1\n"), request_id=RequestId("r" * 1_024), hop=7)
     row = AwaitingRow("paid#é", whole, "begin", NOW_MS)
     store.save([row])
     assert list(store.waiting_for("flow", "paid#é")) == [row]
+
+
+@pytest.mark.parametrize("others", [("stage-1",), ("stage-3",), ("stage-1", "stage-3")])
+def test_of_the_rows_of_several_stages_that_of_the_committed_attempt_is_found(
+    others: tuple[str, ...], clients: Clients
+) -> None:
+    store, row = waits(clients), AwaitingRow("paid", address(), "stage-2", NOW_MS)
+    lay_out(clients)
+    store.save([row, *(row._replace(stage=stage) for stage in others)])
+    store.save([row._replace(expires_at=NOW_MS + 1_000), row._replace(expires_at=NOW_MS - 1_000)])
+    with intercept(Recorder()) as calls:
+        assert list(store.waiting_for("flow", "paid")) == [row._replace(expires_at=NOW_MS + 1_000)]
+    assert [call.operation for call in calls.calls] == ["Query", "GetItem"]
+
+
+def test_a_row_alone_is_found_without_its_run(clients: Clients) -> None:
+    store = waits(clients)
+    store.save(rows(2))
+    with intercept(Recorder()) as calls:
+        assert len(list(store.waiting_for("flow", "paid"))) == 2
+    assert [call.operation for call in calls.calls] == ["Query"]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_of_rows_for_no_run_that_waits_one_is_found(is_there: bool, clients: Clients) -> None:
+    store, row = waits(clients), AwaitingRow("paid", address(), "a", NOW_MS)
+    if is_there:
+        item = states.item(2, "running", (0, 0), "over", "other", None)
+        clients.dynamodb.put_item(TableName="flowguard", Item=item)
+    store.save([row._replace(stage=each) for each in "abc"])
+    assert list(store.waiting_for("flow", "paid")) == [row._replace(stage="c")]
 
 
 def test_many_rows_are_read_page_by_page(clients: Clients) -> None:

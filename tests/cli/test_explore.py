@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,31 @@ from flowguard.testing import sqs_event
 ROOT = Path(__file__).parents[2]
 CART = "samples/validate_cart/01-request.json"
 BUGGY = "buggy_totals:CountOrders"
+BILLED = """
+from pydantic import BaseModel
+from flowguard import Done, Flow, Outcome, Stage, Step
+
+TABLES = {{"bills": "order_id"}}
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+class Take(Stage[Order], name="take", then="{stage}", inbox="orders"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Bill.message(order)
+
+
+class Bill(Stage[Order], name="{stage}"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.put("bills", {{"order_id": order.order_id}})
+        return Done()
+
+
+class BillOrders(Flow, name="bill-orders", object_id="order_id"):
+    stages = (Take, Bill)
+"""
 SOURCE = """
 import boto3
 from pydantic import BaseModel
@@ -414,3 +440,45 @@ def test_what_the_manifest_leaves_out_is_named_and_explored_where_it_is_named_it
     assert (both.stderr, "w2 " in both.stdout) == ("", True)
     (folder / "expected.toml").write_text('not_explored = ["03.json"]\n')
     assert "03.json is not there" in explore(str(folder), *command).output
+
+
+@pytest.fixture
+def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The arguments of a search of a release that has renamed a stage, without the directory of the older code."""
+    for directory, stage in (("new", "invoice"), ("old", "bill"), ("same", "invoice")):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "billed.py").write_text(BILLED.format(stage=stage))
+    (tmp_path / "order.json").write_text('{"order_id": "o1"}')
+    monkeypatch.syspath_prepend(str(tmp_path / "new"))
+    yield [str(tmp_path / "order.json"), "--flow", "billed:BillOrders", "--before"]
+    sys.modules.pop("billed", None)
+
+
+def test_a_release_is_tried_with_messages_on_their_way(released: list[str], tmp_path: Path) -> None:
+    result = explore(*released, str(tmp_path / "old"), "--most", "1", "--sarif", str(tmp_path / "found.sarif"))
+    assert result.exit_code == 1
+    assert "take, hop 1, by the old code" in result.output
+    assert "from delivery 2 on: the new code" in result.output
+    assert "does not take a message of the old one: bill-orders has no stage 'bill'" in result.output
+    assert json.loads((tmp_path / "found.sarif").read_text())["runs"][0]["results"][0]["ruleId"] == "two versions"
+
+
+@pytest.mark.slow("each switch of versions at each delivery of a flow")
+def test_a_release_that_fits_says_that_two_versions_were_looked_at(released: list[str], tmp_path: Path) -> None:
+    result = explore(*released, str(tmp_path / "same"), "--not-for-good", "--bound", "0", "--walks", "0", "--json")
+    report = json.loads(result.output)
+    assert (result.exit_code, report["verdict"], report["complete"]) == (0, "clean", True)
+    assert report["switched"] > 40
+
+
+def test_a_switch_is_replayed_with_the_older_code_alone(released: list[str], tmp_path: Path) -> None:
+    assert explore(*released, str(tmp_path / "old"), "--schedule", "c2").exit_code == 1
+    without = explore(*released[:-1], "--schedule", "c2")
+    assert without.exit_code == 2
+    assert "switches to another code; say where the old one is" in without.output
+
+
+def test_a_directory_without_the_older_code_is_refused(released: list[str], tmp_path: Path) -> None:
+    refused = explore(*released, str(tmp_path / "nowhere"))
+    assert refused.exit_code == 2
+    assert "is no directory; name one with the older code" in refused.output

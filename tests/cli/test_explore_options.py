@@ -43,11 +43,14 @@ OPTIONS: Final = {
     "same": "--same",
     "network": "--network",
     "outside": "--outside",
+    "postgres": "--postgres",
     "patience": "--patience",
     "batch": "--batch",
     "together": "--together",
     "insider": "--insider",
     "weather": "--weather",
+    "before": "--before",
+    "rollback": "--rollback",
     "fail_under": "--fail-under",
     "resume": "--resume",
     "progress": "shown on a terminal",
@@ -64,7 +67,7 @@ OF_FUNCTIONS: Final = {
     "partial": "--partial",
 }
 ITS_OWN: Final = {"--messages", "--schedule", "--json", "--html", "--sarif", "--pdb"}
-OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "fail_under", "resume", "progress"}
+OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "rollback", "fail_under", "resume", "progress"}
 """What one schedule that is replayed does not need."""
 
 SOURCE: Final = """
@@ -169,6 +172,10 @@ def test_what_is_found_can_be_replayed_with_the_same_options(order: str) -> None
         (["--ttl", "orders"], "orders: write TABLE.ATTRIBUTE"),
         (["--free", "orders"], "orders: write TABLE.ATTRIBUTE"),
         (["--same", "emails.id", "--same", "emails.key"], "--same: it has two for emails, id and key; give one"),
+        (["--stub", "ssm.A={}", "--stub", "ssm.A=[]"], "--stub: it is given twice for ssm.A; give it once"),
+        (["--answer", "a=1", "--answer", "a=1"], "--answer: it is given twice for a; give it once"),
+        (["--table", "days=shop", "--table", "days=day"], "--table: it is given twice for days; give it once"),
+        (["--outside", "a.b", "--outside", "a.b={}"], "--outside: it is given twice for a.b; give it once"),
         (["--same", "emails"], "emails: write QUEUE.FIELD"),
         (["--patience", "0"], "--patience"),
         (["--engine", "aws"], "--engine"),

@@ -14,6 +14,7 @@ from flowguard.cli.connection import CommandTime
 from flowguard.clock import no_pause
 from flowguard.errors import Reject
 from flowguard.operate.forget_object import OUT_OF_REACH
+from flowguard.operate.moments import iso
 from flowguard.protocol.forgotten import is_forgotten
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -56,6 +57,12 @@ def decline(step: Step[OrderState]) -> None:
     raise Reject("the card of MARKERWORD is declined")
 
 
+FENCE = (
+    "its fence in a database of step.sql, if a stage has one: "
+    "UPDATE flowguard_fence SET results = '{}' WHERE flow = 'orders' AND object_id = 'o1'"
+)
+
+
 def failed(at: Scene) -> None:
     """A run that has failed half an hour ago, with its dead letter."""
     at.script.pricing = decline
@@ -82,8 +89,9 @@ def test_without_yes_it_says_what_there_is_and_changes_nothing(at: Scene) -> Non
         "       1  run item",
         "       1  dead letters",
         "       0  bucket, left: FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name",
+        "messages under way may come until 2027-02-12T08:00:00.000Z (in 28 d); each is dropped",
     ]
-    assert [line.removeprefix("out of reach: ") for line in said.splitlines()[4:]] == list(OUT_OF_REACH)
+    assert [line.removeprefix("out of reach: ") for line in said.splitlines()[5:]] == [*OUT_OF_REACH, FENCE]
     assert (memory(at).items("flowguard"), len(memory(at).messages("dead"))) == before
 
 
@@ -103,8 +111,25 @@ def test_the_report_as_json(at: Scene) -> None:
     facts = json.loads(forget(at, "--yes", "--json").stdout)
     assert facts["found"] == {"run item": 1, "dead letters": 1}
     assert (facts["flow"], facts["object_id"], facts["removed"], facts["problem"]) == ("orders", "o1", True, None)
-    assert (facts["children"], facts["out_of_reach"]) == ([], list(OUT_OF_REACH))
+    assert (facts["children"], facts["out_of_reach"]) == ([], [*OUT_OF_REACH, FENCE])
+    assert facts["late_until"] == "2027-02-12T08:00:00.000Z"
     assert [left["what"] for left in facts["left"]] == ["bucket"]
+
+
+def test_messages_come_for_twice_the_retention_after_the_last_that_a_run_may_have_sent(at: Scene) -> None:
+    at.deliver(at.message())
+    at.clock.advance(seconds=3 * 3600)
+    going, now = json.loads(forget(at, "--json").stdout), at.clock.now()
+    assert going["late_until"] == iso(now + 28 * 86_400_000)
+    at.deliver(at.second())
+    ended = at.clock.now()
+    at.clock.advance(seconds=27 * 86_400)
+    assert json.loads(forget(at, "--yes", "--json").stdout)["late_until"] == iso(ended + 28 * 86_400_000)
+    assert json.loads(forget(at, "--json").stdout)["late_until"] == iso(ended + 28 * 86_400_000), "it is a trace now"
+    at.clock.advance(seconds=86_400)
+    assert json.loads(forget(at, "--json").stdout)["late_until"] is None
+    assert "messages under way may come" not in forget(at).stdout
+    assert json.loads(forget(at, "--json", object_id="nobody").stdout)["late_until"] is None
 
 
 def test_of_an_object_that_nothing_is_known_of_nothing_is_removed(at: Scene) -> None:

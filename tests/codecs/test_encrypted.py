@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -218,7 +218,7 @@ def test_a_key_that_has_sealed_before_opens_and_another_does_not() -> None:
     vault = Vault()
     sealed = codec(vault, key="old").seal(b"text", ABOUT)
     assert codec(vault, key="new", opens=["old"]).open(sealed, ABOUT) == b"text"
-    with pytest.raises(CannotOpen, match="it says that id-of-old has sealed it, which may not open here"):
+    with pytest.raises(CannotOpen, match="it says that 'id-of-old' has sealed it, which may not open here"):
         codec(vault, key="new").open(sealed, ABOUT)
 
 
@@ -317,7 +317,55 @@ def test_while_its_keys_are_away_nothing_is_sealed_and_what_is_kept_goes_on() ->
     with pytest.raises(KeyUnavailable):
         each.open(sealed, ABOUT)
     vault.away = False
+    clock.advance(seconds=5)
     assert each.open(sealed, ABOUT) == b"text"
+
+
+def test_a_data_key_that_was_not_opened_is_not_asked_for_again_at_once_and_others_are() -> None:
+    vault, clock = Vault(), ManualClock()
+    sealed, other = codec(vault).seal(b"text", ABOUT), codec(vault).seal(b"other", ABOUT)
+    reader = codec(vault, clock)
+    vault.away = True
+    for seconds, asked in ((0, 1), (0, 1), (4.999, 1), (0.001, 2)):
+        clock.advance(seconds=seconds)
+        with pytest.raises(KeyUnavailable, match="the key k cannot be used now: ThrottlingException"):
+            reader.open(sealed, ABOUT)
+        assert sum(what == "open" for what, _ in vault.asked) == asked
+    vault.away = False
+    assert reader.open(other, ABOUT) == b"other"
+    with pytest.raises(KeyUnavailable):
+        reader.open(sealed, ABOUT)
+    assert codec(vault).open(sealed, ABOUT) == b"text"
+
+
+def test_whatever_else_a_source_raises_is_not_kept() -> None:
+    class Broken(Vault):
+        def opened(self, sealed: bytes, keys: Sequence[str], context: Mapping[str, str]) -> bytes | None:
+            raise LookupError("a bug")
+
+    kept = KeptKeys(Broken(), ManualClock(), 60_000)
+    for _ in range(2):
+        with pytest.raises(LookupError, match="a bug"):
+            kept.opening(b"sealed", "orders", ["k"], {})
+
+
+def test_what_one_flow_may_not_open_now_another_is_asked_for() -> None:
+    vault = Vault()
+    kept = KeptKeys(vault, ManualClock(), 60_000)
+    vault.known[b"sealed"] = ("k", {}, b"secret")
+    vault.away = True
+    with pytest.raises(KeyUnavailable):
+        kept.opening(b"sealed", "orders", ["k"], {})
+    vault.away = False
+    assert kept.opening(b"sealed", "carts", ["k"], {}) == b"secret"
+
+
+def test_a_forged_name_of_a_key_is_quoted_and_cut() -> None:
+    head = _HEAD.pack(MARK, 0, 5_000, 1) + b"\n" * 5_000 + b"x"
+    with pytest.raises(CannotOpen) as raised:
+        codec(Vault()).open(head + b"n" * 12 + b"data", ABOUT)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 500
 
 
 # -- its definition

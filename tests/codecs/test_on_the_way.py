@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from flowguard.codecs import Encrypted, opened_end
-from flowguard.errors import EnvelopeError, KeyUnavailable
+from flowguard.errors import EnvelopeError, GroupChanged, KeyUnavailable
 from flowguard.flow import AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.outcome import WaitForGroup
 from flowguard.payload.codec import Codec
 from flowguard.protocol.callers import Caller, StoredEnd
-from flowguard.protocol.groups import Member
+from flowguard.protocol.groups import MOST_IN_SHARD, Member, SavedPart
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.run_orders import ANSWER, ArrivedAnswer, read_order
 from flowguard.protocol.waiting import GivenAnswer, Use
@@ -27,6 +28,7 @@ from flowguard.wire.sealed_message import opened_message
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.external_answers import answer_message
+from flowguard.worker.group_parts import SavedGroup
 from flowguard.worker.group_planner import group_ask
 from flowguard.worker.replies import answer_place, end_body, reply
 from flowguard.worker.settler import _opened
@@ -35,7 +37,18 @@ from tests.codecs.test_messages import CODEC, MESSAGE, PLAIN, SEALED, SEALS, env
 from tests.scene import START
 from tests.waits import WaitScene
 from tests.worker.test_external_answers import at
-from tests.worker.test_group_planner import AddUp, CountShop, Recount, Saves, asked, planner, refused, saved, shops
+from tests.worker.test_group_planner import (
+    AddUp,
+    CountShop,
+    Recount,
+    Saves,
+    Shop,
+    asked,
+    planner,
+    refused,
+    saved,
+    shops,
+)
 
 __all__ = ["at"]
 
@@ -113,6 +126,33 @@ def test_a_request_of_a_group_is_sent_as_its_flow_takes_it(to: AnyFlow) -> None:
         assert opened_message(CODEC, sealed).body == '{"shop_id":"a"}'
     else:
         assert send.body == '{"shop_id":"a"}'
+
+
+class Noted(Shop):
+    note: str
+
+
+def test_a_group_goes_on_in_another_invocation_though_its_requests_are_sealed_anew() -> None:
+    by, saves = planner(Asking), Saves()
+
+    def noted(note: str, to: AnyFlow = Sealing) -> WaitForGroup:
+        return asked([(str(n), Noted(shop_id=str(n), note=note)) for n in range(MOST_IN_SHARD + 1)], to)
+
+    part = by.saved(noted("one"), saves, lambda: not saves.shards)
+    assert isinstance(part, SavedPart)
+    assert part.digest == planned_part(noted("one", CountShop)).digest
+    assert isinstance(by.saved(noted("one"), saves, lambda: True, [part]), SavedGroup)
+    with pytest.raises(GroupChanged):
+        by.saved(noted("two"), saves, lambda: True, [part])
+    for shard in saves.shards:
+        assert not any("note" in request.body for request in shard.requests)
+
+
+def planned_part(outcome: WaitForGroup) -> SavedPart:
+    saves = Saves()
+    part = planner(Asking).saved(outcome, saves, lambda: not saves.shards)
+    assert isinstance(part, SavedPart)
+    return part
 
 
 def test_a_group_of_a_flow_with_a_codec_is_refused_where_the_one_that_asks_has_none() -> None:

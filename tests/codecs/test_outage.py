@@ -10,6 +10,7 @@ import pytest
 
 from flowguard.clock import ManualClock
 from flowguard.codecs import Encrypted
+from flowguard.errors import CannotOpen
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
 from flowguard.payload.codec import About, Codec
@@ -109,14 +110,44 @@ def test_and_so_it_is_in_the_second_hop(call: int) -> None:
         assert at.sent("dead") == []
 
 
-def test_after_an_outage_the_records_of_an_invocation_are_left_alone() -> None:
+def test_after_an_outage_of_the_key_that_seals_the_records_of_an_invocation_are_left_alone() -> None:
     vault = Vault()
     codec = Every(vault)
     with sealed_scene(codec) as at:
         messages = [first(at, codec), sealed_message(codec, at.order("o2"))]
-        codec.calls, codec.fails_at = 0, 1
+        codec.calls, codec.fails_at = 0, 2
         assert at.deliver(*messages) == [False, False]
-        assert codec.calls == 1
+        assert codec.calls == 2
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_record_whose_key_is_away_holds_up_no_other(together: bool) -> None:
+    old, vault = Vault(), Vault()
+    old.made = 100  # no data key of one is one of the other
+    codec = Old(Encrypted("old", data_keys=old), Encrypted("new", data_keys=vault))
+    with sealed_scene(codec) as at:
+        at.handler.together = together
+        by_old = sealed_message(Encrypted("old", data_keys=old), at.message())
+        messages = [by_old, sealed_message(codec, at.order("o2")), at.order("o3")]
+        old.away = True
+        assert at.deliver(*messages) == [False, True, True]
+        assert at.sent("dead") == []
+
+
+class Old:
+    """A codec that opens what another has sealed as well."""
+
+    def __init__(self, old: Encrypted, new: Encrypted) -> None:
+        self.old, self.new = old, new
+
+    def seal(self, data: bytes, about: About) -> bytes:
+        return self.new.seal(data, about)
+
+    def open(self, sealed: bytes, about: About) -> bytes:
+        try:
+            return self.new.open(sealed, about)
+        except CannotOpen:
+            return self.old.open(sealed, about)
 
 
 def test_a_state_that_nobody_opens_parks_the_message_and_the_run_stays() -> None:

@@ -111,7 +111,7 @@ class Stack:
 
     def _table(self, own: Any) -> str:
         dynamodb = self.client("dynamodb")
-        given = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema")
+        given = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema", "Tags")
         key = {"SSESpecification": _encrypted(own["SSESpecification"])} if "SSESpecification" in own else {}
         indexes = {name: own[name] for name in ("GlobalSecondaryIndexes",) if name in own}
         dynamodb.create_table(**{name: own[name] for name in given}, **indexes, **key)
@@ -133,7 +133,8 @@ class Stack:
         }
         if "RedrivePolicy" in own:
             attributes["RedrivePolicy"] = json.dumps(own["RedrivePolicy"])
-        self.client("sqs").create_queue(QueueName=own["QueueName"], Attributes=attributes)
+        tags = {each["Key"]: each["Value"] for each in own["Tags"]}
+        self.client("sqs").create_queue(QueueName=own["QueueName"], Attributes=attributes, tags=tags)
         return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{own['QueueName']}"
 
     def _policy(self, own: Any) -> str:
@@ -168,7 +169,7 @@ class Stack:
 
     def _role(self, own: Any) -> str:
         iam, name = self.client("iam"), f"role-{next(_ROLES)}"
-        given = {one: own[one] for one in ("Path", "PermissionsBoundary") if one in own}
+        given = {one: own[one] for one in ("Path", "PermissionsBoundary", "Tags") if one in own}
         trust = json.dumps(own["AssumeRolePolicyDocument"])
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust, **given)
         for policy in own["Policies"]:
@@ -180,6 +181,8 @@ class Stack:
         given = ("FunctionName", "Handler", "Runtime", "MemorySize", "Timeout", "Role", "Environment")
         settings = {name: own[name] for name in given}
         named = {"KmsKeyArn": "KMSKeyArn", "CodeSigningConfigArn": "CodeSigningConfigArn", "VpcConfig": "VpcConfig"}
+        named["TracingConfig"] = "TracingConfig"
+        settings["Tags"] = {tag["Key"]: tag["Value"] for tag in own["Tags"]}
         settings |= {name: own[one] for one, name in named.items() if one in own}
         return str(self.client("lambda").create_function(**settings, Code={"ZipFile": code()})["FunctionArn"])
 

@@ -418,11 +418,16 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
             made = {}
         case "aws_iam_role":
             made = _renamed("role", own)
-            assert own.pop("name_prefix")
+            if (named := own.pop("name", None)) is not None:
+                made["RoleName"] = named
+            else:
+                assert own.pop("name_prefix")
         case "aws_iam_role_policy":
             assert own.pop("name") == "flowguard"
-            facts[_key(own.pop("role"))]["Policy"] = own.pop("policy")
-            made = {}
+            role = facts[_key(own.pop("role"))]
+            role["Policy"] = own.pop("policy")
+            assert stays == ({"prevent_destroy": True} if "stays" in role else None), "a role is kept with its policy"
+            return
         case "aws_iam_role_policy_attachment":
             facts[_key(own.pop("role"))].setdefault("ManagedPolicyArns", []).append(own.pop("policy_arn"))
             made = {}

@@ -202,3 +202,66 @@ def test_mappings_may_not_bring_more_than_is_reserved(given: dict[str, int], eac
     options = DeployOptions.model_validate({"functions": {"charge_card": given}})
     with pytest.raises(CannotDeploy, match=f"and its queue has max_concurrency = {each}: what"):
         needs("flows.take_payment.handlers", options=options)
+
+
+POLICY: Final = "arn:aws:iam::123456789012:policy/p"
+USER: Final = "arn:aws:rds-db:eu-west-1:123456789012:dbuser:cluster-ABCDEFGHIJKL01234/shop"
+
+
+@pytest.mark.parametrize(
+    ("module", "given", "problem"),
+    [
+        (
+            "tests.deploy.starting",
+            {"defaults": {"role": "ours"}, "functions": {"start": {"database_users": [USER], "policies": [POLICY]}}},
+            "start has database_users, and ours for a role by [defaults], to which nothing is attached",
+        ),
+        (
+            "tests.deploy.starting",
+            {"defaults": {"role": "ours"}, "functions": {"start": {"policies": [POLICY]}}},
+            "start has policies, and ours for a role by [defaults], to which nothing is attached",
+        ),
+        (
+            "tests.deploy.starting",
+            {"functions": {"ship": {"url_auth": "NONE"}}},
+            "ship has url_auth, which is for functions of start_handler: it starts no runs over HTTP",
+        ),
+        (
+            "tests.deploy.securing",
+            {"functions": {"answers": {"url_auth": "AWS_IAM"}}},
+            "answers has url_auth, which is for functions of start_handler: it starts no runs over HTTP",
+        ),
+        (
+            "tests.deploy.starting",
+            {"functions": {"ship": {"url_concurrency": 5}}},
+            "ship has url_concurrency, and gets no URL: it starts no runs over HTTP and makes no links",
+        ),
+        (
+            "tests.deploy.starting",
+            {"functions": {"start": {"window": 5, "batch_size": 2, "max_concurrency": 3}}},
+            "start has batch_size, max_concurrency, window, which is for functions that read queues: it reads none",
+        ),
+    ],
+)
+def test_an_option_of_a_function_that_has_no_effect_there_is_refused(
+    module: str, given: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(CannotDeploy) as raised:
+        needs(module, options=DeployOptions.model_validate(given))
+    assert any(each.endswith(problem) for each in raised.value.problems)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"defaults": {"url_auth": "NONE", "url_concurrency": 5}},
+        {"defaults": {"window": 5, "batch_size": 2, "max_concurrency": 3}},
+        {"functions": {"ship": {"window": 5, "batch_size": 2, "max_concurrency": 3}}},
+        {"functions": {"start": {"url_auth": "NONE", "url_concurrency": 5}}},
+        {"functions": {"ship": {"url_concurrency": 0, "database_users": []}}, "defaults": {"role": "ours"}},
+        {"defaults": {"database_users": [USER], "policies": [POLICY]}, "functions": {"ship": {"role": "ours"}}},
+        {"functions": {"ship": {"database_users": [USER], "policies": [POLICY]}}},
+    ],
+)
+def test_an_option_that_has_an_effect_for_some_is_taken(given: dict[str, Any]) -> None:
+    assert needs("tests.deploy.starting", options=DeployOptions.model_validate(given)).functions

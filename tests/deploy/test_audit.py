@@ -219,3 +219,32 @@ def test_the_command_prints_the_same_as_json() -> None:
         assert f"sent to by {', '.join(queue['senders']) or 'nobody here'}" in of_queue(text, queue["name"])
         closed = "its policy denies all others to send" in of_queue(text, queue["name"])
         assert queue["denies_others"] is closed
+
+
+READ: Final = Path(__file__).with_name("audited.txt")
+"""What was read through once, of a deployment that has everything: ``python -m tests.deploy.test_audit`` writes it."""
+
+
+def all_of_it() -> str:
+    elsewhere = "arn:aws:iam::210987654321:role/shop"
+    queues = {**everything.OPTIONS["queues"], "everything-pack": {"senders": [elsewhere]}}
+    return secured("everything", account="123456789012", operators=["on-call"], queues=queues)[0]
+
+
+def test_a_reviewer_reads_what_was_read_before() -> None:
+    assert f"{all_of_it()}\n" == READ.read_text(encoding="utf-8")
+
+
+def test_who_is_in_another_account_is_moved_nothing() -> None:
+    given = {
+        "account": "210987654321",
+        "queues": {"payments-to-book": {"name": f"arn:aws:sqs:eu-west-1:{'1' * 12}:book"}},
+    }
+    options = DeployOptions.model_validate(given)
+    text = audited(needs("flows.take_payment.handlers", options=options), options)
+    assert "SQS from payments-to-book" not in text
+    assert "SQS from payments" in text
+
+
+if __name__ == "__main__":
+    READ.write_text(f"{all_of_it()}\n", encoding="utf-8")

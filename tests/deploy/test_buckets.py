@@ -230,6 +230,20 @@ def test_a_file_whose_topic_lets_its_buckets_in_is_right() -> None:
     assert list(check_buckets(needed, account)) == []
 
 
+@pytest.mark.parametrize(
+    ("home", "wanted"), [(None, set()), ("123456789012", {"topic-closed"}), ("210987654321", set())]
+)
+def test_another_account_in_the_policy_of_a_file_lets_no_bucket_of_the_options_account_in(
+    home: str | None, wanted: set[str]
+) -> None:
+    needed = replace(told(), account=home)
+    text = json.dumps(json.loads(text_of("uploading", "cloudformation")))
+    literal = text.replace('"aws:SourceAccount": {"Ref": "AWS::AccountId"}', '"aws:SourceAccount": "210987654321"')
+    assert literal != text
+    account = PlannedAccount(read(literal, "cloudformation"), needed)
+    assert {each.rule for each in check_buckets(needed, account)} == wanted
+
+
 def test_no_bucket_tells_a_fifo_topic() -> None:
     class OfFifo(Flow, name="fed", object_id="object.key"):
         stages = (type("Index", (Index,), {}, name="index", inbox=Topic(f"{uploading.TOLD}.fifo")),)

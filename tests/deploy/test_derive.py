@@ -32,6 +32,7 @@ from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import find_functions
 from flowguard.deploy.needs import Deployment, Role, Target
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.permissions import IN_VPC, TRACED
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.flow import AnyFlow
 from flowguard.stage import AnyStage
@@ -662,9 +663,10 @@ def test_a_stage_that_nobody_or_two_serve_is_named(deploy: Deploy) -> None:
     assert "no handler serves shop/ship; write lambda_handler(Shop, Ship)" in refusal(
         deploy, place=lambda_handler(Shop, Place)
     )
-    assert "shop_handlers.place and shop_handlers.both both serve shop/place" in refusal(
-        deploy, place=lambda_handler(Shop, Place), both=lambda_handler(Shop)
-    )
+    two = refusal(deploy, place=lambda_handler(Shop, Place), both=lambda_handler(Shop))
+    assert two == (
+        "shop_handlers: shop_handlers.place and shop_handlers.both both serve shop/place; leave it to one of them"
+    ), "that they read one queue follows from that"
 
 
 def test_two_functions_on_one_queue_are_named(deploy: Deploy) -> None:
@@ -679,6 +681,24 @@ def test_two_functions_on_one_queue_are_named(deploy: Deploy) -> None:
     flow = made((First, Second))
     told = refusal(deploy, first=lambda_handler(flow, First), second=lambda_handler(flow, Second))
     assert "shop_handlers.second and shop_handlers.first both read the queue 'own'" in told
+
+
+def test_the_flow_is_in_the_name_of_a_function_once(deploy: Deploy) -> None:
+    both = lambda_handler(Shop)
+    assert [[one.name for one in deploy(**{name: both}).functions] for name in ("shop", "shop_all", "shopping")] == [
+        ["shop"],
+        ["shop-all"],
+        ["shop-shopping"],
+    ]
+
+
+def test_what_lambda_does_in_a_network_and_for_traces_is_allowed_where_it_does(deploy: Deploy) -> None:
+    shop, vpc = lambda_handler(Shop), {"subnets": ["subnet-1"], "security_groups": ["sg-1"]}
+    found = [
+        {*deploy(options, shop=shop).functions[0].permissions} & {IN_VPC, TRACED}
+        for options in ({}, {"vpc": vpc}, {"tracing": True}, {"vpc": vpc, "tracing": True})
+    ]
+    assert found == [set(), {IN_VPC}, {TRACED}, {IN_VPC, TRACED}]
 
 
 def test_names_over_awss_limits_are_named(deploy: Deploy) -> None:
@@ -733,6 +753,9 @@ def test_a_time_out_that_does_not_fit_is_named(deploy: Deploy) -> None:
 def test_a_batch_that_a_queue_cannot_have_is_named(deploy: Deploy) -> None:
     shop = lambda_handler(Shop)
     assert "above 10 Lambda wants window = 1 or more" in refusal(deploy, {"defaults": {"batch_size": 100}}, shop=shop)
+    gathered = {"defaults": {"batch_size": 100, "window": 1, "timeout": 900}}
+    [function] = deploy(gathered, shop=shop).functions
+    assert (function.batch_size, function.window) == (100, 1)
 
     class Only(Stage[Order], name="only", inbox="own.fifo"):
         def handle(self, order: Order, step: AnyStep) -> Outcome:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.as_json import described
 from flowguard.deploy.cloudformation import cloudformation
-from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.options import AlarmTopicOptions, DeployOptions
 from tests.deploy.exercised import needs
-from tests.deploy.templates import MODULES, of_type, options_of
+from tests.deploy.streaming import CLICKED, PRICES
+from tests.deploy.templates import MODULES, of_type, options_of, template
+from tests.deploy.topics import CLUSTER
 
 PARTS: Final = {"AWS::Partition": "aws", "AWS::Region": "eu-west-1", "AWS::AccountId": "123456789012"}
 
@@ -159,7 +164,130 @@ def test_a_stream_says_how_it_is_read_and_a_table_that_it_has_one() -> None:
 def test_a_queue_says_which_events_feed_it() -> None:
     rules = [rule for queue in said("everything")["queues"] for rule in queue["rules"]]
     assert rules != []
-    assert {tuple(rule) for rule in rules} == {("bus", "source", "detail_type")}
+    made = {
+        (rule["Name"], *rule["EventPattern"]["source"], *rule["EventPattern"]["detail-type"])
+        for _, rule in of_type("everything", "AWS::Events::Rule")
+    }
+    assert {(rule["name"], rule["source"], rule["detail_type"]) for rule in rules} == made
+    assert {rule["undelivered"] for rule in rules} <= {queue["name"] for queue in said("everything")["queues"]}
+
+
+def references(name: str) -> dict[str, Any]:
+    """The properties of each resource of a template, by its label."""
+    return {label: each["Properties"] for label, each in template(name)["Resources"].items()}
+
+
+def closed(value: Any, name: str) -> Any:
+    """A value of a template, with what the JSON has for the queues, topics and roles that it refers to."""
+    resources = references(name)
+    match value:
+        case {"Fn::GetAtt": ["SchedulerRole", "Arn"]}:
+            return "${SchedulerRole}"
+        case {"Fn::GetAtt": [label, "Arn"]} if "QueueName" in resources[label]:
+            return f"arn:aws:sqs:eu-west-1:123456789012:{resources[label]['QueueName']}"
+        case {"Fn::GetAtt": [label, "Arn"]}:
+            return f"${{{label}}}"
+        case {"Ref": label} if "TopicName" in resources.get(label, {}):
+            return f"arn:aws:sns:eu-west-1:123456789012:{resources[label]['TopicName']}"
+        case {"Ref": _} | {"Fn::Sub": _}:
+            return filled(value)
+        case dict():
+            return {key: closed(each, name) for key, each in value.items()}
+        case list():
+            return [closed(each, name) for each in value]
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("name", ["answer_ticket", "everything", "ticking", "uploading"])
+def test_the_policies_of_queues_and_topics_are_those_of_the_template(name: str) -> None:
+    told, resources = said(name), references(name)
+    for kind, property_ in (("queues", "Queues"), ("topics", "Topics")):
+        made = {}
+        for _, policy in of_type(name, "AWS::SQS::QueuePolicy" if kind == "queues" else "AWS::SNS::TopicPolicy"):
+            there = resources[policy[property_][0]["Ref"]]
+            place = there.get("QueueName", there.get("TopicName"))
+            made[place] = closed(policy["PolicyDocument"]["Statement"], name)
+        assert {each["name"]: filled(each["statements"]) for each in told[kind] if each["statements"]} == made
+    stood = {each["role_as"] for each in told["functions"]} - {None}
+    assert stood <= {label for label, _ in of_type(name, "AWS::IAM::Role")}
+
+
+@pytest.mark.parametrize("name", ["everything", "orders"])
+def test_the_alarms_and_the_metrics_are_those_of_the_template(name: str) -> None:
+    told = said(name)
+    made = {each["AlarmName"]: each for _, each in of_type(name, "AWS::CloudWatch::Alarm")}
+    assert {each["name"] for each in told["alarms"]} == made.keys()
+    for alarm in told["alarms"]:
+        other = made[alarm["name"]]
+        assert {each["Name"]: each["Value"] for each in other["Dimensions"]} == alarm["dimensions"]
+        assert (other["Namespace"], other["MetricName"], other["Statistic"], other["Threshold"]) == (
+            *(alarm["namespace"], alarm["metric"], alarm["statistic"], alarm["threshold"]),
+        )
+        assert (other["Period"], other["EvaluationPeriods"]) == (alarm["period"], alarm["periods"])
+        assert other["AlarmDescription"] == alarm["about"]
+    metrics = [each for _, each in of_type(name, "AWS::Logs::MetricFilter")]
+    assert [each["pattern"] for each in told["metrics"]] == [each["FilterPattern"] for each in metrics]
+    for metric, filter_ in zip(told["metrics"], metrics, strict=True):
+        [counted] = filter_["MetricTransformations"]
+        assert (metric["namespace"], metric["metric"]) == (counted["MetricNamespace"], counted["MetricName"])
+        assert metric["dimensions"] == {each["Key"]: each["Value"] for each in counted["Dimensions"]}
+    assert told["alarms_to"] is None
+    topic = "arn:aws:sns:eu-west-1:123456789012:on-call"
+    assert said(name, options_of(name).model_copy(update={"alarm_topic": AlarmTopicOptions(arn=topic)}))[
+        "alarms_to"
+    ] == (topic)
+
+
+def test_a_topic_that_feeds_a_queue_says_where_it_leaves_what_it_cannot_deliver() -> None:
+    told = said("everything")
+    made = set()
+    for _, each in of_type("everything", "AWS::SNS::Subscription"):
+        topic, queue, kept = (
+            closed(part, "everything")
+            for part in (each["TopicArn"], each["Endpoint"], each["RedrivePolicy"]["deadLetterTargetArn"])
+        )
+        made.add((topic, queue, kept.rpartition(":")[2]))
+    assert made != set()
+    assert made == {
+        (topic["arn"], f"arn:aws:sqs:eu-west-1:123456789012:{queue['name']}", topic["undelivered"])
+        for queue in told["queues"]
+        for topic in queue["topics"]
+    }
+
+
+def test_a_stream_says_the_arn_by_which_it_is_read_where_that_is_known() -> None:
+    sources = {each["name"]: each["source"] for one in said("streaming")["functions"] for each in one["streams"]}
+    assert sources == {
+        "viewed": "arn:${AWS::Partition}:kinesis:${AWS::Region}:${AWS::AccountId}:stream/viewed",
+        "clicked": CLICKED,
+        "stock": None,
+        "prices": PRICES,
+    }
+    streams = {each["name"]: each for one in said("topics")["functions"] for each in one["streams"]}
+    assert streams["orders"]["source"] is None
+    assert streams["orders"]["kafka"]["mapping"]["Topics"] == ["orders"]
+    assert streams["accounts"]["source"] == CLUSTER
+
+
+def test_a_schedule_says_where_it_sends_and_by_which_role() -> None:
+    told = said("ticking")
+    assert told["scheduler"]["role_arn"] == "${SchedulerRole}"
+    assert {each["name"]: each["undelivered"] for each in told["schedules"]} == {
+        each["Name"]: closed(each["Target"]["DeadLetterConfig"]["Arn"], "ticking").rpartition(":")[2]
+        for _, each in of_type("ticking", "AWS::Scheduler::Schedule")
+    }
+    given = DeployOptions.model_validate({"settings": {"signing_keys": "ssm:/keys", "scheduler_role": "later"}})
+    wanted = "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/later"
+    assert said("ticking", given)["scheduler"]["role_arn"] == wanted
+
+
+def test_the_index_of_runs_is_said_of_the_table_that_has_it() -> None:
+    given = DeployOptions.model_validate({"tables": {"flowguard": {"run_index": True}}})
+    indexes = {each["name"]: each["indexes"] for each in said("orders", given)["tables"]}
+    of_runs = {"name": RUN_INDEX, "key": dict.fromkeys(INDEX_KEY, "S"), "projection": "KEYS_ONLY"}
+    assert indexes.pop("flowguard") == [of_runs]
+    assert not any(indexes.values())
 
 
 def test_a_function_says_how_it_is_invoked() -> None:
@@ -167,3 +295,32 @@ def test_a_function_says_how_it_is_invoked() -> None:
     for function in said("orders", options)["functions"]:
         assert (function["memory"], function["batch_size"], function["max_concurrency"]) == (512, 5, 7)
         assert (function["window"], function["role"]) == (0, None)
+
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "guides" / "your-own-infrastructure.md"
+PARTS_OF: Final = {"queues": ("topics", "rules"), "functions": ("streams",)}
+"""The lists in what is described that have rows of their own."""
+
+
+def described_fields() -> set[tuple[str, str]]:
+    """Each field of the description, by the row of the page that is to have it."""
+    found = set[tuple[str, str]]()
+    for whole in map(said, MODULES):
+        rows = {name: part if isinstance(part, list) else [part] for name, part in whole.items()}
+        for name, parts in PARTS_OF.items():
+            rows |= {f"{name}[].{part}": [each for one_of in whole[name] for each in one_of[part]] for part in parts}
+        found |= {(row, field) for row, all_ in rows.items() for one in all_ if isinstance(one, dict) for field in one}
+        found |= {(name, name) for name in whole if name not in ("flows", "notes")}
+    return {(row, field) for row, field in found if row != "tags"}
+
+
+@pytest.mark.slow("describes each flow of the tests")
+def test_the_page_says_each_field() -> None:
+    rows: dict[str, set[str]] = {}
+    for line in PAGE.read_text(encoding="utf-8").partition("| field | what it says |")[2].splitlines():
+        if line.startswith("| `"):
+            names = {*re.findall(r"`([a-z_\[\].]+)`", line)}
+            rows |= {name: rows.get(name, set()) | names for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+    rows |= {"long_delays": rows["scheduler"]}
+    lacking = {(row, field) for row, field in described_fields() if field not in rows.get(row, ())}
+    assert lacking == set()

@@ -438,6 +438,20 @@ def test_each_setting_that_is_broken_is_found_and_nothing_else(what: str, stack:
 
 
 @pytest.mark.slow("asks about each part of a deployment")
+@pytest.mark.parametrize(
+    ("name", "said_by"),
+    [
+        ("replies", "where the code sends to it, or by name under [queues.…] of the options"),
+        ("everything-pack", "inbox=, answers= or dead_letters="),
+    ],
+)
+def test_where_a_queue_that_is_missing_is_named_is_said(name: str, said_by: str, stack: Stack) -> None:
+    stack.client("sqs").delete_queue(QueueUrl=url(stack, name))
+    [found] = [one for one in findings(stack) if one.rule == "queue-missing"]
+    assert found.fix == f"create the queue {name}, or say where it is: {said_by}"
+
+
+@pytest.mark.slow("asks about each part of a deployment")
 def test_a_queue_of_another_account_is_named_and_not_looked_at(stack: Stack) -> None:
     [found] = [one for one in all_findings() if one.resource == THEIRS]
     assert (found.rule, found.severity) == ("queue-elsewhere", Severity.NOTE)
@@ -566,13 +580,12 @@ def test_a_function_whose_chains_lambda_stops_is_found(loops: str, expected: lis
 
 @pytest.mark.slow("asks about each part of a deployment")
 def test_queues_of_an_earlier_release_are_found_while_they_hold_messages(stack: Stack) -> None:
-    """Moto does not serve the tags of queues there."""
     sqs = stack.client("sqs")
     for name in ("to-weigh", "to-wrap", "to-wait"):
         sqs.create_queue(QueueName=name)
     sqs.send_message(QueueUrl=url(stack, "to-weigh"), MessageBody="x")
     sqs.send_message(QueueUrl=url(stack, "to-wait"), MessageBody="x", DelaySeconds=900)
-    pages = {None: ["to-weigh", "to-wrap"], "more": ["to-wait", "everything-pack", "gone"]}
+    pages = {None: ["to-weigh", "to-wrap"], "more": ["to-wait", "gone", *(queue.name for queue in NEEDED.queues)]}
 
     def answer(params: Any) -> Any:
         assert params["TagFilters"] == [{"Key": "flowguard", "Values": ["everything"]}]

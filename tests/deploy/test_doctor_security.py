@@ -35,6 +35,8 @@ ASKED: Final[dict[str, Any]] = {
     "role_path": "/shop/",
     "code_signing": SIGNING,
     "log_retention": 90,
+    "tags": {"team": "checkout", "cost": "c-1"},
+    "tracing": True,
     "settings": {"bucket": "long-texts"},
 }
 OPTIONS: Final = DeployOptions.model_validate(ASKED)
@@ -60,7 +62,8 @@ def findings(options: DeployOptions = OPTIONS) -> list[LiveFinding]:
     """What is found that only an account's own wishes make wrong."""
     needed = needs(MODULE, options=options)
     found = examine(needed, options, LiveAccount(SESSION), now=int(time.time() * 1000), most_runs=0)
-    return [one for one in found if one.rule.endswith("-other") or one.severity is Severity.NOTE]
+    told = ("-other", "trust-open", "trust-missing")
+    return [one for one in found if one.rule.endswith(told) or one.severity is Severity.NOTE]
 
 
 def rules(options: DeployOptions = OPTIONS) -> set[tuple[str, str]]:
@@ -237,3 +240,139 @@ def test_what_a_deployment_has_none_of_is_not_looked_for(stack: Stack) -> None:
 def test_a_role_that_may_not_be_read_is_not_judged(stack: Stack) -> None:
     with intercept(Refusing("GetRole")):
         assert rules() == set()
+
+
+# -- what the template says of roles and functions
+
+
+def role_of(stack: Stack, function: str = FUNCTION) -> str:
+    role = stack.client("lambda").get_function_configuration(FunctionName=function)["Role"]
+    return str(role.rpartition("/")[2])
+
+
+def named(rule: str, options: DeployOptions = OPTIONS) -> list[tuple[str, str]]:
+    return [(one.resource, one.what) for one in findings(options) if one.rule == rule]
+
+
+def test_a_function_and_a_role_without_the_tags_are_named(stack: Stack) -> None:
+    stack.client("iam").untag_role(RoleName=role_of(stack), TagKeys=["cost"])
+    assert named("tags-other") == [(FUNCTION, "its role has other tags: no cost")]
+    lambdas = stack.client("lambda")
+    arn = lambdas.get_function_configuration(FunctionName=FUNCTION)["FunctionArn"]
+    lambdas.tag_resource(Resource=arn, Tags={"team": "shop"})
+    [of_function] = [told for told in findings() if told.what.startswith("it has")]
+    assert (of_function.resource, of_function.what) == (FUNCTION, "it has other tags: team is 'shop'")
+    assert of_function.fix == "tag it: team = checkout"
+    assert named("tags-other", asking(tags={})) == []
+
+
+def test_a_table_without_the_tags_is_named_unless_it_is_not_the_templates(stack: Stack) -> None:
+    dynamodb = stack.client("dynamodb")
+    arn = dynamodb.describe_table(TableName="flowguard")["Table"]["TableArn"]
+    dynamodb.untag_resource(ResourceArn=arn, TagKeys=["cost"])
+    assert named("tags-other") == [("flowguard", "it has other tags: no cost")]
+    assert named("tags-other", asking(tables={"flowguard": {"existing": True}})) == []
+    assert named("tags-other", asking(tags={})) == []
+    dynamodb.delete_table(TableName="flowguard")
+    assert named("tags-other") == []
+
+
+def test_the_tags_of_a_table_come_in_pages(stack: Stack) -> None:
+    asked = []
+
+    def page(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "ListTagsOfResource":
+            return proceed()
+        asked.append(call.params.get("NextToken"))
+        if call.params.get("NextToken") is None:
+            return {"Tags": [{"Key": "team", "Value": "checkout"}], "NextToken": "2"}
+        return {"Tags": [{"Key": "cost", "Value": "c-1"}]}
+
+    with intercept(page):
+        assert named("tags-other") == []
+    assert asked[:2] == [None, "2"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "resource"),
+    [("ListTags", "lambda:list_tags"), ("ListTagsOfResource", "dynamodb:list_tags_of_resource")],
+)
+def test_tags_that_may_not_be_read_are_not_judged_and_unasked_are_not_read(
+    operation: str, resource: str, stack: Stack
+) -> None:
+    with intercept(Refusing(operation)):
+        assert rules() == set()
+        assert resource in {each.resource for each in findings() if each.rule == "not-read"}
+        assert resource not in {each.resource for each in findings(asking(tags={})) if each.rule == "not-read"}
+
+
+def test_queues_without_the_tag_by_which_they_are_found_are_noted_together(stack: Stack) -> None:
+    assert named("queue-untagged") == []
+    sqs = stack.client("sqs")
+    for queue in ("secured", "secured-dead-letters"):
+        sqs.untag_queue(QueueUrl=sqs.get_queue_url(QueueName=queue)["QueueUrl"], TagKeys=["flowguard"])
+    [noted] = [each for each in findings() if each.rule == "queue-untagged"]
+    assert sorted(noted.resource.split(", ")) == ["secured", "secured-dead-letters"]
+    assert noted.severity is Severity.NOTE
+    assert noted.what == "they have no tag flowguard with the name of a flow or rule of @once"
+    assert "tag secured with flowguard = secured" in noted.fix
+    assert named("queue-untagged", asking(queues={"secured": {"existing": True}})) == [
+        ("secured-dead-letters", "it has no tag flowguard with the name of a flow or rule of @once")
+    ]
+    sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName="secured-dead-letters")["QueueUrl"])
+    assert [resource for resource, _ in named("queue-untagged")] == ["secured"]
+    with intercept(Refusing("GetResources")):
+        assert named("queue-untagged") == []
+
+
+def test_a_role_of_another_path_is_named(stack: Stack) -> None:
+    paths = named("role-path-other", asking(role_path="/store/"))
+    assert (FUNCTION, "its role has the path /shop/") in paths
+    assert len(paths) == len(needs(MODULE, options=OPTIONS).functions)
+    assert named("role-path-other", asking(role_path="/")) == []
+
+
+@pytest.mark.parametrize("tracing", [{"Mode": "PassThrough"}, {}])
+def test_a_function_that_is_not_traced_is_named(tracing: dict[str, str], stack: Stack) -> None:
+    read = stack.client("lambda").get_function_configuration(FunctionName=FUNCTION)
+    with answering("GetFunctionConfiguration", partial(dict, read, TracingConfig=tracing)):
+        assert (FUNCTION, "its tracing is PassThrough") in {
+            (one.fix and FUNCTION, one.what) for one in findings() if one.rule == "tracing-other"
+        }
+        assert named("tracing-other", asking(tracing=False)) == []
+
+
+def trusting(stack: Stack, *statements: dict[str, Any], role: str | None = None) -> None:
+    document = json.dumps({"Version": "2012-10-17", "Statement": statements})
+    stack.client("iam").update_assume_role_policy(RoleName=role or role_of(stack), PolicyDocument=document)
+
+
+def assumed_by(principal: Any, **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole", **more}
+
+
+OF_LAMBDA: Final = assumed_by({"Service": "lambda.amazonaws.com"})
+
+
+def test_a_role_that_its_function_may_not_assume_is_named(stack: Stack) -> None:
+    trusting(stack, {**assumed_by({"Service": "ec2.amazonaws.com"})})
+    assert named("trust-missing") == [(FUNCTION, "its role does not let lambda.amazonaws.com assume it")]
+    assert named("trust-other") == [(FUNCTION, "its role may be assumed by ec2.amazonaws.com too")]
+    trusting(stack, {**OF_LAMBDA, "Action": "sts:TagSession"})
+    assert [resource for resource, _ in named("trust-missing")] == [FUNCTION]
+
+
+@pytest.mark.parametrize(
+    "principal", [{"AWS": "arn:aws:iam::210987654321:root"}, {"Service": "ec2.amazonaws.com"}, {"AWS": "*"}]
+)
+def test_whoever_may_assume_a_role_beside_its_function_is_named(principal: dict[str, str], stack: Stack) -> None:
+    trusting(stack, OF_LAMBDA, assumed_by(principal))
+    assert named("trust-other") == [(FUNCTION, f"its role may be assumed by {next(iter(principal.values()))} too")]
+    trusting(stack, OF_LAMBDA, {**assumed_by(principal), "Effect": "Deny"})
+    assert named("trust-other") == []
+
+
+def test_the_trust_of_a_role_that_is_there_is_not_the_templates(stack: Stack) -> None:
+    trusting(stack, assumed_by({"Service": "ec2.amazonaws.com"}))
+    given = asking(functions={"answers": {"role": "arn:aws:iam::123456789012:role/own"}})
+    assert FUNCTION not in {resource for resource, _ in named("trust-missing", given)}

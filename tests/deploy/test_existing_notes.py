@@ -11,10 +11,11 @@ import pytest
 from flowguard import lambda_handler
 from flowguard.deploy.audit import audited
 from flowguard.deploy.cloudformation import cloudformation
-from flowguard.deploy.existing_notes import existing_notes
-from flowguard.deploy.needs import Deployment, QueueNeed, Role
+from flowguard.deploy.existing_notes import _indexed, existing_notes, renamed_topics
+from flowguard.deploy.needs import Deployment, QueueNeed, Role, TableNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.destinations import Destination, Queue, Topic
+from flowguard.project.declared import TableIndex, TableKey
 from tests.deploy.exercised import needs
 from tests.deploy.test_derive import Deploy, made
 from tests.deploy.test_derive import deploy as deploy  # noqa: PLC0414 - a fixture
@@ -120,6 +121,23 @@ def test_an_index_of_a_table_that_is_there_is_to_be_added_by_hand(chosen: dict[s
     options = DeployOptions.model_validate({"tables": {"flowguard": chosen}})
     told = [note for note in needs(PAYMENTS, options=options).notes if "run_index" in note]
     assert told == [INDEX] * is_noted
+
+
+def test_a_topic_that_no_rule_renames_has_no_note() -> None:
+    arn = f"arn:aws:sns:eu-west-1:{THERE}:orders"
+    assert list(renamed_topics([arn], DeployOptions())) == []
+
+
+def test_so_is_one_that_the_code_names() -> None:
+    key = TableKey(("id",), ("S",), (TableIndex("by-day", ("day",), ("N",)),))
+    options = DeployOptions.model_validate({"tables": {"orders": {"existing": True}}})
+    there, made = (TableNeed("orders", key, None, existing=existing) for existing in (True, False))
+    [note] = _indexed([there], options)
+    assert note == (
+        "[tables.orders] TABLES adds nothing to a table that is there already: add the index by-day of day, with all "
+        "attributes, by aws dynamodb update-table; flowguard doctor says whether it is there"
+    )
+    assert list(_indexed([made], DeployOptions())) == []
 
 
 OWN = QueueNeed("own", Role.OUTSIDE, existing=False, retention=86_400, arn=f"arn:aws:sqs:eu-west-1:{THERE}:own")

@@ -14,6 +14,7 @@ from flowguard.cli import main
 from flowguard.deploy.foreign_policies import policies_of_others
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.statement_names import of_environment
 from tests.deploy import everything, streaming, topics
 from tests.deploy.exercised import needs
 
@@ -97,7 +98,7 @@ def test_a_topic_lets_functions_publish_and_queues_be_subscribed() -> None:
     [
         ("*", ["Functions", "Subscriptions", "SubscriptionsAreRead"]),
         ("staging-*", ["StagingFunctions", "StagingSubscriptions", "StagingSubscriptionsAreRead"]),
-        ("*-of_qA", ["FunctionsOfQA", "SubscriptionsOfQA", "SubscriptionsAreReadOfQA"]),
+        ("*-of_qA", ["FunctionsOfQA9c9db34a", "SubscriptionsOfQA9c9db34a", "SubscriptionsAreReadOfQA9c9db34a"]),
     ],
 )
 def test_the_statements_of_two_environments_stand_in_one_policy(rule: str, names: list[str]) -> None:
@@ -204,3 +205,14 @@ def test_the_command_prints_them_and_wants_to_know_the_account(tmp_path: Path) -
     assert (refused.exit_code, "say account" in refused.stderr) == (2, True)
     with pytest.raises(CannotDeploy):
         policies_of_others(needs("flows.take_payment.handlers"), DeployOptions())
+
+
+def test_rules_that_differ_have_statements_of_different_names() -> None:
+    rules = (
+        *("*", "a-*", "a_*", "a*", "A-*", "a--*", "-a-*", "a-b-*", "ab-*", "aB-*", "a-1-*", "a1-*", "1-*"),
+        *("*-a", "*_a", "*a", "*-a-", "a-*-b", "*-a-b", "a-b-*-c", "a-*-b-c"),
+    )
+    named = {rule: next(each["Sid"] for each in of_environment([{"Sid": "Logs"}], rule)) for rule in rules}
+    assert len({*named.values()}) == len(rules)
+    assert all(sid.isalnum() and sid.isascii() for sid in named.values())
+    assert (named["*"], named["a-*"], named["a-b-*-c"]) == ("Logs", "ALogs", "ABLogsC")

@@ -14,6 +14,7 @@ from flowguard.cli import main
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.arns import statements_of
 from flowguard.deploy.audit import audited
+from flowguard.deploy.codec_uses import FLOW, OF_ENVIRONMENT
 from flowguard.deploy.key_policy import key_policies, key_policy
 from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import Deployment, Permission, Role, ScheduleNeed, Target
@@ -193,7 +194,9 @@ def test_a_statement_names_one_key_and_the_services_in_its_region() -> None:
         [services] = one.condition("1" * 12)["Condition"]["StringEquals"].values()
         region = str(one.arns[0].whole).split(":")[3]
         assert services == [f"{service}.{region}.amazonaws.com" for service in one.via]
-        assert one.context("1" * 12) == {"kms:ViaService": services[0]}
+        assert [*one.contexts("1" * 12)] == [
+            {"kms:ViaService": service, FLOW: None, OF_ENVIRONMENT: None} for service in services
+        ]
 
 
 def test_the_scheduler_may_send_to_queues_under_it_and_open_what_it_has_kept(said: Facts) -> None:

@@ -24,7 +24,7 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.destinations import Bus
 from flowguard.dev.functions import Order, mapping_of, outside_environment
 from flowguard.dev.provided import Provider
-from flowguard.names.at_aws import Names, rule_of
+from flowguard.names.at_aws import AS_IN_CODE, Names, rule_of
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.moto import EmbeddedAWS
 from tests.deploy import everything
@@ -35,6 +35,8 @@ from tests.deploy.topics import KEY as KEY_OF_KAFKA
 
 RULE: Final = "staging-*"
 ORDERS: Final = "flows.orders.handlers"
+_NAMING: Final = ("name", "name_prefix", "path")
+"""What Terraform names a role by. With another it makes the role anew."""
 
 
 def under(options: DeployOptions, names: str) -> DeployOptions:
@@ -489,3 +491,189 @@ def test_commands_in_another_terminal_are_told_the_names(aws: EmbeddedAWS) -> No
     assert outside_environment(Served(aws, every).needed, {})["FLOWGUARD_NAMES"] == every
     assert "FLOWGUARD_NAMES" not in outside_environment(Served(aws, "*").needed, {})
     assert outside_environment(Served(aws, RULE).needed, {})["FLOWGUARD_NAMES"] == RULE
+
+
+# -- roles, and what the rule does not change
+
+
+def roles_in(name: str, form: str, names: str = RULE, **given: Any) -> list[Any]:
+    """What each role of a template says of its name."""
+    options = options_of(name).model_copy(update=given)
+    options = under(options, names) if names != "*" else options
+    needed = needs_of(find_functions([MODULES[name]]), options)
+    template = json.loads(FORMATS[form](needed, options))
+    if form == "terraform-json":
+        roles = template["resource"]["aws_iam_role"].values()
+        return sorted(role.get("name", role.get("name_prefix")) for role in roles)
+    roles = [each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::IAM::Role"]
+    return sorted(str(role.get("RoleName")) for role in roles)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_roles_have_names_by_the_rule(form: str) -> None:
+    roles = roles_in("approval", form)
+    needed = described("approval")
+    of_scheduler = "flowguard-scheduler-" if form == "terraform-json" else "None"
+    assert roles == sorted([*(one.name for one in needed.functions), of_scheduler])
+
+
+@pytest.mark.parametrize(("names", "given"), [("*", {}), (RULE, {"named_roles": False}), ("*,tables.stock=s", {})])
+def test_the_roles_have_none_without_a_rule_or_where_the_options_say_so(names: str, given: dict[str, bool]) -> None:
+    assert {*roles_in("approval", "cloudformation", names, **given)} == {"None"}
+    assert all(prefix.endswith("-") for prefix in roles_in("approval", "terraform-json", names, **given))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_role_of_the_scheduler_stays_the_same_when_another_flow_comes_first(form: str) -> None:
+    """A schedule that is made has the ARN of the role: with another role the pending ones are lost."""
+
+    def role_of_scheduler(*modules: str) -> Any:
+        options = under(DeployOptions.model_validate({"settings": {"signing_keys": "ssm:/keys"}}), RULE)
+        whole = json.loads(FORMATS[form](needs_of(find_functions(modules), options), options))
+        made = whole["resource"]["aws_iam_role"] if form == "terraform-json" else whole["Resources"]
+        role = made["scheduler" if form == "terraform-json" else "SchedulerRole"]
+        return {name: role.get("Properties", role).get(name) for name in ("RoleName", "Path", *_NAMING)}
+
+    alone = role_of_scheduler(MODULES["ticking"])
+    assert alone == role_of_scheduler(MODULES["ticking"], MODULES["approval"])
+    prefix = "flowguard-scheduler-" if form == "terraform-json" else None
+    assert alone == {"RoleName": None, "Path": None, "name": None, "path": None, "name_prefix": prefix}
+
+
+def test_a_function_whose_name_is_the_schedulers_has_a_role_of_its_own() -> None:
+    options = DeployOptions.model_validate(
+        {"settings": {"signing_keys": "ssm:/keys"}, "functions": {"sweep": {"name": "scheduler"}}}
+    )
+    needed = needs_of(find_functions([MODULES["ticking"]]), options)
+    resources = json.loads(FORMATS["cloudformation"](needed, options))["Resources"].values()
+    assert sum(each["Type"] == "AWS::IAM::Role" for each in resources) == len(needed.functions) + 1
+    blocks = json.loads(FORMATS["terraform-json"](needed, options))["resource"]
+    for kind in ("aws_iam_role", "aws_iam_role_policy"):
+        assert len(blocks[kind]) == len(needed.functions) + 1
+        assert "lifecycle" in blocks[kind]["scheduler"]
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "is_refused"),
+    [(RULE, {}, True), (RULE, {"named_roles": False}, False), ("*,tables.stock=s", {}, False)],
+)
+def test_roles_whose_names_differ_in_case_alone_are_refused(
+    names: str, given: dict[str, bool], is_refused: bool
+) -> None:
+    def derived(sweep: dict[str, str]) -> Deployment:
+        functions = {"report": {"name": "charge"}, "sweep": {"name": "Charge", **sweep}}
+        asked = {"settings": {"signing_keys": "ssm:/keys"}, "functions": functions, **given}
+        options = under(DeployOptions.model_validate(asked), names)
+        return needs_of(find_functions([MODULES["ticking"]]), options)
+
+    derived({"name": "charges"})
+    derived({"role": "ours"})
+    if not is_refused:
+        derived({})
+        return
+    with pytest.raises(CannotDeploy) as refused:
+        derived({})
+    assert refused.value.problems == (
+        "roles would be named 'staging-Charge' and 'staging-charge', and IAM does not tell names apart by case; "
+        "give one of these functions another name, or say named_roles = false",
+    )
+
+
+def test_two_functions_of_one_name_are_told_of_once() -> None:
+    needed = described("ticking")
+    with pytest.raises(CannotDeploy) as refused:
+        under_names(replace(needed, functions=(needed.functions[0],) * 2, at_aws=AS_IN_CODE), Names("us-*"))
+    assert [problem for problem in refused.value.problems if "role" in problem] == []
+
+
+def test_who_deploys_is_told_of_named_roles_and_of_keys_that_are_shared() -> None:
+    told = [
+        note for note in described("ticking").notes if "the rule" in note or "of this rule" in note or "no rule" in note
+    ]
+    assert [note.partition(" ")[0] for note in told] == ["roles", "the", "signing_keys"]
+    assert "CAPABILITY_NAMED_IAM" in told[0]
+    assert told[1].startswith("the scheduler's role sends to queues of this rule alone: ")
+    assert "is lost when it is due" in told[1]
+    assert "ssm:/keys" in told[2]
+    options = options_of("ticking")
+    keys = options.settings.model_copy(update={"signing_keys": None, "token_keys": "ssm:/tokens"})
+    own = under(options.model_copy(update={"settings": keys, "named_roles": False}), RULE)
+    notes = needs_of(find_functions([MODULES["ticking"]]), own).notes
+    assert [note.partition(" ")[0] for note in notes if "no rule" in note] == ["token_keys"]
+    assert not any("CAPABILITY" in note for note in notes)
+    for of_nobody in (described("ticking", "*"), described("orders")):
+        assert not any("scheduler's role" in note or "no rule" in note for note in of_nobody.notes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, []),
+        ({"token_keys": "secretsmanager:ours"}, ["token_keys is secretsmanager:ours, which no rule"]),
+        (
+            {"signing_keys": "secretsmanager:flowguard/signing-keys"},
+            ["signing_keys is secretsmanager:flowguard/signing-keys, which no rule"],
+        ),
+    ],
+)
+def test_the_secret_that_the_template_makes_is_of_one_environment(settings: dict[str, str], told: list[str]) -> None:
+    options = under(DeployOptions.model_validate({"settings": settings}), RULE)
+    needed = needs_of(find_functions(["flows.approval.handlers"]), options)
+    made = None if "signing_keys" in settings else "staging-flowguard/signing-keys"
+    assert needed.signing_secret == made
+    shared = [note for note in needed.notes if "which no rule of the names changes" in note]
+    assert [note.partition(" of the names")[0] for note in shared] == told
+    assert not any("CAPABILITY" in note for note in described("ticking", "*").notes)
+    given = options.settings.model_copy(update={"scheduler_role": "sends-later"})
+    theirs = needs_of(find_functions([MODULES["ticking"]]), under(options.model_copy(update={"settings": given}), RULE))
+    assert not any("scheduler's role" in note for note in theirs.notes)
+
+
+LATE: Final = "flows.approval.handlers"
+LOST: Final = "the template that was there had a rule of the names, and this one has none"
+
+
+def written_over(
+    before: str, monkeypatch: pytest.MonkeyPatch, directory: Path, *form: str, module: str = LATE, after: str = "*"
+) -> bool:
+    """Whether it is said that schedules are lost, as a template under other names is written over one."""
+    told = []
+    for names in (before, after):
+        monkeypatch.setenv("FLOWGUARD_NAMES", names)
+        ran = CliRunner().invoke(main, ["iac", module, *form])
+        assert ran.exit_code == 0, ran.output
+        told.append(LOST in ran.stderr)
+    for file in directory.rglob("*"):
+        file.unlink()
+    assert not told[0]
+    return told[1]
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "sam", "terraform-json"])
+@pytest.mark.parametrize("before", [RULE, "*-staging", f"{RULE},queues.a=b"])
+def test_a_template_that_loses_its_rule_says_what_is_lost(
+    before: str, form: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = ("-o", str(tmp_path / "template.json"))
+    assert written_over(before, monkeypatch, tmp_path, "--format", form, *file)
+
+
+def test_so_does_one_of_several_stacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert written_over(RULE, monkeypatch, tmp_path, "--split", str(tmp_path))
+
+
+def test_nothing_is_lost_where_no_rule_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = ("-o", str(tmp_path / "template.json"))
+    assert not written_over("*", monkeypatch, tmp_path, *file)
+    assert not written_over("*,queues.a=b", monkeypatch, tmp_path, *file)
+    assert not written_over(RULE, monkeypatch, tmp_path, *file, after="prod-*"), "a note says it of each rule"
+    assert not written_over(RULE, monkeypatch, tmp_path, *file, module="flows.orders.handlers"), "none is scheduled"
+    assert not written_over(RULE, monkeypatch, tmp_path), "it is written over no template"
+    assert not written_over(RULE, monkeypatch, tmp_path, *file, "--json")
+
+
+def test_a_role_that_is_there_is_not_named() -> None:
+    options = options_of("orders")
+    given = options.model_copy(update={"defaults": options.defaults.model_copy(update={"role": "ours"})})
+    notes = needs_of(find_functions([MODULES["orders"]]), under(given, RULE)).notes
+    assert not any("CAPABILITY" in note for note in notes)

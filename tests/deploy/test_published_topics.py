@@ -92,7 +92,7 @@ def test_a_topic_that_a_queue_is_subscribed_to_is_there_once(deploy: Deploy) -> 
 
 
 def renamed(needed: Deployment) -> list[str]:
-    return [note for note in needed.notes if "by the rule" in note]
+    return [note for note in needed.notes if "by the rule staging" in note]
 
 
 STAGING = {"settings": {"names": "staging-*"}}

@@ -21,6 +21,7 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.events import EventType
 from flowguard.worker.patience import pause
+from flows.orders import flow as orders_flow
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
 from tests.deploy.stated import stated
@@ -328,6 +329,23 @@ def test_a_table_queue_or_group_is_kept_once_its_deployment_has_succeeded(name: 
         assert (one["DeletionPolicy"], one["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
 
+@AS_RESOURCES
+def test_the_role_of_what_is_scheduled_is_kept_as_its_group_is(form: str) -> None:
+    """Schedules stay in the group, each with the ARN of its role. AWS names it, so a kept one is in nobody's way."""
+    resources = template("ticking", form)["Resources"]
+    role, others = resources["SchedulerRole"], [key for key in resources if key.endswith("Role") and key[0] != "S"]
+    assert (role["DeletionPolicy"], role["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+    assert others
+    assert not any("DeletionPolicy" in resources[key] for key in others)
+
+
+def test_terraform_destroys_the_role_of_no_schedule_by_itself() -> None:
+    for kind in ("aws_iam_role", "aws_iam_role_policy"):
+        kept = {key for key, block in blocks("ticking", kind).items() if "lifecycle" in block}
+        assert kept == {"scheduler"}
+        assert blocks("ticking", kind)["scheduler"]["lifecycle"] == {"prevent_destroy": True}
+
+
 @ALL
 def test_terraform_destroys_no_table_or_queue_by_itself(name: str) -> None:
     for kind in ("aws_dynamodb_table", "aws_sqs_queue", "aws_scheduler_schedule_group"):
@@ -460,6 +478,27 @@ def test_the_table_of_the_runs_may_have_an_index_by_status() -> None:
         {"name": "runs-by-status", "hash_key": "status", "range_key": "pk", "projection_type": "KEYS_ONLY"}
     ]
     assert [each["name"] for each in table["attribute"]] == ["pk", "sk", "status"]
+    assert problems_of_configuration(terraform) == []
+
+
+def test_a_table_has_the_indexes_that_the_code_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    indexes = {"by-day": {"day": "N"}, "by-customer": ("customer", "order_id")}
+    monkeypatch.setattr(orders_flow, "TABLES", {"orders": {"key": "order_id", "indexes": indexes}, "stock": "sku"})
+    needed = needs("flows.orders.handlers")
+    made = json.loads(FORMATS["cloudformation"](needed, DeployOptions()))["Resources"]
+    table = next(one["Properties"] for one in made.values() if one["Properties"].get("TableName") == "orders")
+    assert [(each["IndexName"], each["Projection"]) for each in table["GlobalSecondaryIndexes"]] == [
+        ("by-day", {"ProjectionType": "ALL"}),
+        ("by-customer", {"ProjectionType": "ALL"}),
+    ]
+    types = {part["AttributeName"]: part["AttributeType"] for part in table["AttributeDefinitions"]}
+    assert types == {"order_id": "S", "day": "N", "customer": "S"}
+    terraform = json.loads(FORMATS["terraform-json"](needed, DeployOptions()))
+    block = terraform["resource"]["aws_dynamodb_table"]["orders"]
+    assert block["global_secondary_index"] == [
+        {"name": "by-day", "hash_key": "day", "projection_type": "ALL"},
+        {"name": "by-customer", "hash_key": "customer", "range_key": "order_id", "projection_type": "ALL"},
+    ]
     assert problems_of_configuration(terraform) == []
 
 

@@ -67,6 +67,20 @@ def test_a_flow_without_schedules_has_no_scheduler() -> None:
     assert not needs(MODULES["orders"]).has_scheduler
 
 
+@pytest.mark.parametrize("name", ["orders", "ticking"])
+def test_options_of_what_is_scheduled_are_noted_where_nothing_is(name: str) -> None:
+    settings = {"scheduler_role": "later", "signing_keys": "ssm:/keys"}
+    given = {"settings": settings, "schedule_groups": {"flowguard": {"existing": True}}}
+    needed = needs(MODULES[name], options=DeployOptions.model_validate(given))
+    idle = ["scheduler_role of [settings]", "[schedule_groups.flowguard]"] if name == "orders" else []
+    assert [note for note in needed.notes if "nothing here is scheduled" in note] == [
+        f"the options say {option}, and nothing here is scheduled; it has no effect" for option in idle
+    ]
+    alone = DeployOptions.model_validate({"schedule_groups": {"flowguard": {"existing": True}}})
+    assert len([note for note in needs(MODULES["orders"], options=alone).notes if "scheduled" in note]) == 1
+    assert not [note for note in needs(MODULES["orders"]).notes if "nothing here is scheduled" in note]
+
+
 def test_the_time_of_a_tick_is_its_requests() -> None:
     inputs = [json.loads(each["Target"]["Input"]) for _, each in of_type("ticking", "AWS::Scheduler::Schedule")]
     for name, body in zip(NAMES, inputs, strict=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -16,8 +17,10 @@ from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
 from flowguard.cli.iac import FORMATS
-from flowguard.deploy.needs import Target
+from flowguard.deploy.key_policy import keys_of
+from flowguard.deploy.needs import Deployment, Target
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.sql_uses import DATA_API
 from flowguard.deploy.uses import uses_of
 from flowguard.sql import DataApi, SQLite
@@ -128,3 +131,100 @@ def test_the_doctor_has_nothing_to_say_of_what_the_template_allows(form: str) ->
     needed = needs(__name__)
     looked = findings(read(FORMATS[form](needed, DeployOptions()), form), needed, DeployOptions())
     assert [each for each in looked if each.rule == "permission-missing"] == []
+
+
+USER = "arn:aws:rds-db:eu-west-1:123456789012:dbuser:cluster-ABCDEFGHIJKL01234/orders"
+
+
+def with_options(given: dict[str, Any]) -> tuple[Deployment, DeployOptions]:
+    options = DeployOptions.model_validate(given)
+    return needs(__name__, options=options), options
+
+
+def test_a_function_may_connect_as_the_users_that_the_options_name() -> None:
+    needed, _ = with_options({"functions": {"book": {"database_users": [USER]}}})
+    allowed = {
+        function.name: [(each.name, each.actions) for each in function.permissions if each.on is Target.DATABASE_USER]
+        for function in needed.functions
+    }
+    assert allowed == {"orders-book": [(USER, ("rds-db:connect",))], "orders-show": [], "orders-take": []}
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "terraform-json"])
+def test_the_doctor_names_the_user_as_whom_a_role_may_not_connect(form: str) -> None:
+    needed, options = with_options({"functions": {"book": {"database_users": [USER]}}})
+    text = FORMATS[form](needed, options)
+    changed = text.replace("rds-db:connect", "rds-db:other")
+    assert changed != text
+    looked = findings(read(changed, form), needed, options)
+    missing = [(each.resource, each.what) for each in looked if each.rule == "permission-missing"]
+    assert missing == [("orders-book", f"its role may not rds-db:connect on {USER}")]
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        USER.replace("rds-db", "rds"),
+        USER.replace("dbuser", "db"),
+        USER.replace("cluster-", "shop-"),
+        USER.partition("/")[0],
+        f"{USER}/*",
+    ],
+)
+def test_what_is_no_user_of_a_database_is_refused(user: str, tmp_path: Path) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text(f'[defaults]\ndatabase_users = ["{user}"]\n', encoding="utf-8")
+    with pytest.raises(CannotDeploy, match="is no user of a database by ARN"):
+        DeployOptions.read(file)
+
+
+def test_a_user_of_another_account_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text(f'account = "210987654321"\n[defaults]\ndatabase_users = ["{USER}"]\n', encoding="utf-8")
+    with pytest.raises(CannotDeploy, match="IAM lets roles connect to databases of their own account alone"):
+        DeployOptions.read(file)
+
+
+KEY, OTHER = (f"arn:aws:kms:eu-west-1:123456789012:key/{digit * 8}-12ab-34cd-56ef-1234567890ab" for digit in "12")
+
+
+def opened(given: dict[str, Any], secret: str, name: str = "orders-take") -> list[str]:
+    """The keys that a function may use through Secrets Manager and Systems Manager, where it reads a secret."""
+    needed, options = with_options(given)
+    function = needed.function(name)
+    assert any(permission.name == secret for permission in function.permissions)
+    via = {"secretsmanager", "ssm"}
+    keys = [each for each in function.permissions if each.on is Target.KEY and via & {*each.via}]
+    assert {each.name for each in keys} <= {*keys_of(needed, options)}
+    assert {each.actions for each in keys} <= {("kms:Decrypt",)}
+    return [each.name for each in keys]
+
+
+def test_a_role_may_open_the_secret_of_the_data_api_by_the_key_that_the_options_say() -> None:
+    assert opened({}, SECRET) == []
+    assert opened({"kms_key": KEY}, SECRET) == [KEY]
+    assert opened({"secrets": {SECRET: {"kms_key": OTHER}}}, SECRET) == [OTHER]
+    assert opened({"kms_key": KEY, "secrets": {SECRET: {"kms_key": OTHER}}}, SECRET) == [OTHER]
+
+
+@pytest.mark.parametrize("place", ["ssm:/orders/keys", "secretsmanager:orders/keys"])
+def test_a_role_may_open_the_signing_keys_that_are_brought_by_their_own_key(place: str) -> None:
+    name = place.partition(":")[2]
+    given = {"secrets": {name: {"kms_key": OTHER}}}
+    assert opened({**given, "settings": {"signing_keys": place}}, name) == [OTHER]
+    under_a_rule = {**given, "settings": {"signing_keys": place, "names": "staging-*"}}
+    assert opened(under_a_rule, name, "staging-orders-take") == [OTHER]
+
+
+def test_an_option_for_a_secret_that_nobody_reads_or_that_is_made_is_named() -> None:
+    made = "flowguard/signing-keys"
+    options = DeployOptions.model_validate({"secrets": {made: {"kms_key": OTHER}, "mine": {"kms_key": OTHER}}})
+    needed = needs("flows.approval.handlers", options=options)
+    assert needed.signing_secret == made
+    notes = [note for note in needed.notes if "[secrets" in note]
+    assert notes == [
+        f"the options say [secrets.{name}], and nothing here is called that; it has no effect"
+        for name in (made, "mine")
+    ]
+    allowed = {each.name for function in needed.functions for each in function.permissions}
+    assert OTHER not in allowed

@@ -23,7 +23,7 @@ PAGE: Final = Path("docs/guides/your-own-infrastructure.md")
 PLUGINS: Final = Path(os.environ.get("TERRAFORM_PLUGINS", "no-plugins")).absolute()
 PROVIDER: Final = PLUGINS / "registry.terraform.io" / "hashicorp" / "aws"
 ASKED_FOR: Final = (6, 29)
-NEWER: Final = {"invoked_via_function_url", "max_message_size"}
+NEWER: Final = {"invoked_via_function_url", "max_message_size", "warm_throughput"}
 """Arguments that providers before that do not have, or not with these values."""
 
 AROUND: Final = """

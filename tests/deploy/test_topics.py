@@ -263,6 +263,7 @@ NETWORK: Final[dict[str, Any]] = {"subnets": ["subnet-0a"], "security_groups": [
         ({"servers": SERVERS}, "has neither secret nor subnets; Lambda reads a cluster without a network only by"),
         (AT_MSK | {"secret": PLAIN_SECRET, "auth": "BASIC_AUTH"}, "has auth = BASIC_AUTH, which MSK does not take"),
         (AT_MSK | {"auth": "SASL_SCRAM_512_AUTH"}, "says auth, and no secret"),
+        (AT_MSK | {"kms_key": KEY}, "has kms_key, which is the key of the secret of a topic of Kafka, and no secret"),
         (AT_MSK | {"parallel": 2}, "has parallel = 2, which is for shards; for partitions it is pollers"),
         ({"arn": CLUSTER.replace(":kafka:", ":kinesis:").replace("cluster/bank", "stream")}, "of another service"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowguard.names.ids import RequestId
-from flowguard.names.series_ids import comes_after, has_place, id_in_series, place_of_number
+from flowguard.names.series_ids import comes_after, has_place, id_in_series, place_of_number, series_of
 
 SERIES = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders:shardId-000000000000"
 
@@ -16,6 +16,11 @@ def of(digits: str, series: str = SERIES) -> RequestId:
 
 def test_an_id_has_its_series_and_the_length_of_its_number() -> None:
     assert of("49590") == f"{SERIES};place=005.49590"
+
+
+def test_the_series_of_an_id_is_told_and_one_of_none_has_none() -> None:
+    assert series_of(of("49590")) == SERIES
+    assert series_of("order;place=001.2") == ""
 
 
 @pytest.mark.parametrize(("later", "earlier"), [("2", "1"), ("10", "9"), ("10", "1"), ("1" * 100, "9" * 99)])

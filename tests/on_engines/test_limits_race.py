@@ -12,8 +12,9 @@ import pytest
 
 from tests.on_engines.luck import noticed_in
 from tests.proofs.races.__main__ import found_in_limits
-from tests.proofs.races.limits.at_work import Work, beside, works
-from tests.proofs.races.limits.reconcile import ENDS, MOST, ONCE
+from tests.proofs.races.limits.at_work import Work, beside, within, works
+from tests.proofs.races.limits.flow import COUNT
+from tests.proofs.races.limits.reconcile import ENDS, MOST, ONCE, RATE
 from tests.proofs.races.limits.run import Outcome, run
 from tests.proofs.races.limits.worker import NO_LIMIT
 from tests.proofs.races.mishaps import Odds
@@ -95,10 +96,28 @@ def three_at_work(outcome: Outcome) -> Outcome:
     return replace(outcome, journal=[*lines, *outcome.journal])
 
 
+def seven_in_a_row(outcome: Outcome) -> Outcome:
+    lines = [
+        line
+        for number in range(COUNT + 1)
+        for line in (
+            {"what": "begins", "worker": "x.0", "tick": number, "until": 99, "customer": "c", "order": f"x{number}"},
+            {"what": "ends", "worker": "x.0", "tick": number},
+        )
+    ]
+    return replace(outcome, journal=[*lines, *outcome.journal])
+
+
 @is_race
 @pytest.mark.parametrize(
     ("spoil", "noticed"),
-    [(charged_twice, ONCE), (never_charged, ONCE), (without_an_end, ENDS), (three_at_work, MOST)],
+    [
+        (charged_twice, ONCE),
+        (never_charged, ONCE),
+        (without_an_end, ENDS),
+        (three_at_work, MOST),
+        (seven_in_a_row, RATE),
+    ],
 )
 def test_each_check_notices_what_it_is_there_for(outcome: Outcome, spoil: Spoil, noticed: str) -> None:
     assert broken(spoil(outcome)) == {noticed}
@@ -139,3 +158,9 @@ def test_who_is_at_work_beside_a_handler_when_it_begins() -> None:
     assert [beside(work, of) for work in of] == [1, 2, 2, 1]
     assert beside(Work("c", "x", 5, 9), of) == 2
     assert beside(Work("c", "x", 9, 12), of) == 1
+
+
+def test_how_many_began_in_an_interval_that_ends_with_a_handler() -> None:
+    of = [Work("c", "a", 1, 9), Work("c", "b", 5, 6), Work("c", "a", 5, 9), Work("d", "e", 5, 9), Work("c", "f", 6, 9)]
+    assert within(of[1], of, 4) == 2
+    assert within(of[1], of, 5) == 3

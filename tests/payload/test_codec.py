@@ -57,6 +57,14 @@ def test_what_a_codec_says_of_itself_is_passed_on(error: Exception) -> None:
     assert raised.value is error
 
 
+def test_a_key_that_does_not_open_one_value_says_so() -> None:
+    error = KeyUnavailable("k", "disabled")
+    assert not error.opening
+    with pytest.raises(KeyUnavailable):
+        opened(Raises(error), b"", ABOUT)
+    assert error.opening
+
+
 def test_whatever_else_a_codec_raises_is_typed_and_quoted_by_nobody() -> None:
     with pytest.raises(CannotOpen, match=r"the payload cannot be opened: its codec raised ValueError$"):
         opened(Raises(ValueError("secret")), b"", ABOUT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any, Literal
@@ -11,9 +13,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, ImportString, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ImportString, TypeAdapter, ValidationError, field_serializer
 
-from flowguard.errors import RunFailed
+from flowguard.errors import PayloadLost, RunFailed
 from flowguard.payload.encoding import decode, encode, encode_json, is_payload_type, problems_of
 from flowguard.testing import hostile
 
@@ -108,6 +110,61 @@ def test_a_result_is_whatever_json_can_hold(value: object, text: str) -> None:
 def test_what_json_cannot_hold_is_refused_by_its_type() -> None:
     with pytest.raises(TypeError, match="object cannot become JSON"):
         encode(object())
+
+
+class Rate(BaseModel):
+    rate: float = math.nan
+    beside: dict[str, Any] = {}
+
+
+class Named(Rate):
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+
+class Bare(Rate):
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
+
+class Noted(Rate):
+    @field_serializer("rate")
+    def noted(self, rate: float) -> str | float:
+        return "unknown" if math.isnan(rate) else rate
+
+
+@dataclass
+class Plain:
+    rates: list[float]
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ({"amount": math.nan}, "dict.amount"),
+        ([1.0, {"a": (None, -math.inf)}], r"list\[1\].a\[1\]"),
+        ({"all": {math.inf}}, r"dict.all\[0\]"),
+        (Rate(), "Rate.rate"),
+        (Rate(rate=1, beside={"low": math.inf}), "Rate.beside.low"),
+        ({"of": [Rate()]}, r"dict.of\[0\].rate"),
+        ({"of": Plain([math.nan])}, r"dict.of.rates\[0\]"),
+        (Bare(), "Bare.rate"),
+        (math.nan, "float"),
+    ],
+)
+def test_what_is_no_number_is_refused_by_its_place(value: object, place: str) -> None:
+    with pytest.raises(PayloadLost, match=f"^{place} is NaN or infinite, which JSON does not have"):
+        encode_json(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Named(), '{"rate":"NaN","beside":{}}'),
+        (Noted(beside={"low": None}), '{"rate":"unknown","beside":{"low":null}}'),
+        ({"NaN": "Infinity", "n": [None, 1.5]}, '{"NaN":"Infinity","n":[null,1.5]}'),
+    ],
+)
+def test_what_a_model_writes_in_place_of_no_number_travels(value: object, text: str) -> None:
+    assert encode_json(value) == text
 
 
 @pytest.mark.parametrize("name", ["300 levels", "100,000 levels", "a list that contains itself"])

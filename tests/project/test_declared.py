@@ -13,7 +13,7 @@ import pytest
 
 from flowguard.aws.writes import from_item
 from flowguard.errors import SettingsError
-from flowguard.project.declared import declared_items, read_items, read_key, read_keys
+from flowguard.project.declared import declared_items, declared_tables, overridden, read_items, read_key, read_keys
 from flowguard.sim.world import World
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS, sqs_event
 from flowguard.testing.explorer import EngineFor, PlainFunction, View, explore, in_memory, on_moto, replay
@@ -131,7 +131,37 @@ def test_modules_say_them_and_the_same_item_once() -> None:
     ],
 )
 def test_a_key_is_one_or_two_attributes_of_a_type(declared: Any, names: Any, types: Any) -> None:
-    assert read_key("lines", declared) == (names, types)
+    assert read_key("lines", declared) == (names, types, ())
+
+
+def test_a_table_may_have_indexes_each_with_its_own_key() -> None:
+    indexes = {"by-day": {"day": "N"}, "by-customer": ("customer", "id")}
+    assert read_key("orders", {"key": "id", "indexes": indexes}) == (
+        ("id",),
+        ("S",),
+        (("by-day", ("day",), ("N",), False), ("by-customer", ("customer", "id"), ("S", "S"), False)),
+    )
+    assert read_key("orders", {"key": {"id": "S"}, "indexes": {}}) == (("id",), ("S",), ())
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ({"indexes": {"by-day": "day"}}, "orders has indexes and no key; say"),
+        ({"key": "id", "index": {"by-day": "day"}}, "For a table with indexes say"),
+        ({"key": "id", "indexes": {"by-day": ()}}, r"orders's index by-day has the key '\(\)'"),
+        ({"key": "id", "indexes": {"by": "day"}}, "orders has the index 'by', which is no index's name: it is 3 to"),
+        ({"key": "id", "indexes": {1: "day"}}, "orders has the index '1', which is no index's name"),
+        ({"key": "id", "indexes": {"by day": "day"}}, "orders has the index 'by day', which is no index's name"),
+        ({"key": "id", "indexes": {}, "ttl": "until"}, "orders has 'ttl' beside its indexes; say"),
+        ({"key": "id", "indexes": {"by-id": {"id": "N"}}}, "id is S in one key of orders and N in another"),
+        ({"key": "id", "indexes": {"a-b": {"day": "N"}, "b-a": "day"}}, "day is N in one key of orders and S"),
+        ({"key": "id", "indexes": 5}, "orders has a key of the types"),
+    ],
+)
+def test_what_are_no_indexes_is_refused(declared: Any, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        read_key("orders", declared)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +188,37 @@ def test_what_is_no_key_is_refused_with_its_table(declared: Any) -> None:
     with pytest.raises(SettingsError, match=r"lines has (the key|a key of the types)") as raised:
         read_keys({"lines": declared})
     assert raised.value.setting == "tables"
+
+
+def of_tables(name: str, **tables: Any) -> ModuleType:
+    module = ModuleType(name)
+    module.__dict__["TABLES"] = tables
+    return module
+
+
+def test_indexes_that_modules_name_of_one_table_are_all_there() -> None:
+    first = of_tables("first", orders={"key": "id", "indexes": {"by-day": "day", "by-who": "who"}}, a="b")
+    second = of_tables("second", orders={"key": "id", "indexes": {"by-day": "day", "by-size": {"size": "N"}}}, c="d")
+    third = of_tables("third", orders="id")
+    for modules in ([first, second, third], [third, second, first]):
+        tables = declared_tables(modules)
+        assert sorted(tables) == ["a", "c", "orders"]
+        assert sorted(index.name for index in tables["orders"].indexes) == ["by-day", "by-size", "by-who"]
+
+
+@pytest.mark.parametrize("other", ["order_id", {"id": "N"}, {"key": "id", "indexes": {"by-day": {"day": "N"}}}])
+def test_modules_that_contradict_each_other_are_refused(other: Any) -> None:
+    first = of_tables("first", orders={"key": "id", "indexes": {"by-day": "day"}})
+    with pytest.raises(SettingsError, match="orders has two keys, or an index of two keys, in TABLES of two modules"):
+        declared_tables([first, of_tables("second", orders=other)])
+
+
+def test_a_key_that_is_given_counts_and_leaves_the_indexes() -> None:
+    tables = declared_tables([of_tables("first", orders={"key": "id", "indexes": {"by-day": "day"}}, a="b")])
+    assert overridden(tables, read_keys({"orders": "id", "more": "c"})) == {**tables, **read_keys({"more": "c"})}
+    other = read_keys({"orders": {"key": "id", "indexes": {"by-who": "who"}}})
+    assert overridden(tables, other)["orders"] == other["orders"]
+    assert overridden(tables, read_keys({"orders": "order_id"}))["orders"].names == ("order_id",)
 
 
 LINES = """

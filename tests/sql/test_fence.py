@@ -24,6 +24,8 @@ from flowguard.sql.fence import (
     SqlDatabase,
     SqlFence,
     Transaction,
+    forget_fence,
+    forget_statement,
     made_once,
 )
 from tests.sql.databases import Books, data_api_books, postgres_books, sqlite_books
@@ -276,3 +278,27 @@ def test_workers_of_many_objects_do_not_lose_any(books: Books) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda fence: once(books, fence, number=fence.object_id), fences * 2))
     assert books.booked == sorted(fence.object_id for fence in fences)
+
+
+def test_a_fence_that_is_forgotten_has_no_results_and_keeps_late_workers_out(books: Books) -> None:
+    once(books, SECOND)
+    once(books, FIRST._replace(object_id=ObjectId("o-2")))
+    forget_fence(books.database, "orders", "o-1")
+    forget_fence(books.database, "orders", "nobody")
+    rows = books.query("SELECT object_id, results FROM flowguard_fence ORDER BY object_id")
+    assert [(object_id, results == "{}") for object_id, results in rows] == [("o-1", True), ("o-2", False)]
+    with pytest.raises(FenceIsNewer):
+        once(books, FIRST)
+
+
+@pytest.mark.parametrize("object_id", ["o-1", "o'1", "o\\1", "it's; DROP TABLE bookings"])
+def test_the_statement_for_a_person_forgets_the_same(object_id: str, books: Books) -> None:
+    once(books, SECOND._replace(object_id=ObjectId(object_id)))
+    once(books, FIRST._replace(object_id=ObjectId("o-2")))
+    books.query(f"{forget_statement('orders', object_id)} RETURNING flow")
+    rows = books.query("SELECT object_id, results = '{}' FROM flowguard_fence")
+    assert {row[0]: bool(row[1]) for row in rows} == {object_id: True, "o-2": False}
+    assert (
+        forget_statement("a'b", "c")
+        == "UPDATE flowguard_fence SET results = '{}' WHERE flow = 'a''b' AND object_id = 'c'"
+    )

@@ -59,6 +59,7 @@ class Other(BaseModel):
         ),
         ([PUT], {"free": {"t": "a"}}, "free is {'t': 'a'}; list what may differ"),
         ([PUT], {"free": {"t": [3]}}, "free is {'t': [3]}; list what may differ"),
+        ([PUT], {"before": 3}, "before: '3' is no flow; give flows, or a directory with their code"),
         ([PUT], {"outside": "psp.example"}, "outside: 'psp.example' are no parties; name hosts"),
         ([PUT], {"invariants": [1]}, "invariants is [1]; give functions of a view"),
     ],

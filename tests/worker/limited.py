@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
+from botocore.exceptions import EndpointConnectionError
 from pydantic import BaseModel
 
 from flowguard.errors import Retry
@@ -17,10 +18,11 @@ from flowguard.outcome import Done, Outcome
 from flowguard.protocol.places import NOBODY, Change, Holder, Hop, Places, Terms, given_back, settled, taken
 from flowguard.protocol.run import Status
 from flowguard.retry import Fixed, RetryPolicy
+from flowguard.sim.calls import ApiCall
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.worker.place_store import PlaceKey
-from tests.worker.crowd import Crowd
+from tests.worker.crowd import HOUR, Crowd, Killed
 
 
 class Order(BaseModel):
@@ -86,6 +88,31 @@ def crowd_of(flow: AnyFlow, **options: Any) -> Iterator[Crowd]:
             CROWDS.pop()
 
 
+def dies_at(number: int) -> tuple[Callable[[ApiCall], None], list[int]]:
+    """What kills the function at a call, counted from 0, and the calls that were made."""
+    calls: list[int] = []
+
+    def die(call: ApiCall) -> None:
+        calls.append(1)
+        if len(calls) == number + 1:
+            raise Killed
+
+    return die, calls
+
+
+def out_for_an_hour(after: int) -> Callable[[ApiCall], None]:
+    """What fails each call after so many, until the first hour of the crowd is over."""
+    calls: list[int] = []
+
+    def fail(call: ApiCall) -> None:
+        calls.append(1)
+        crowd = CROWDS[-1]
+        if len(calls) > after and crowd.now_ms - crowd.start_ms < HOUR:
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+
+    return fail
+
+
 def key_of(order: Order = FIRST, name: str = "customer", value: str = "") -> PlaceKey:
     place = PerKey(name, at_once=1).place_of(order.model_copy(update={name: value or getattr(order, name)}))
     assert place is not None
@@ -113,7 +140,7 @@ def vacate(crowd: Crowd, key: PlaceKey | None = None) -> None:
     terms = Terms(1, crowd.now(), LONGEST)
     places = crowd.services.store.places
     places.change(
-        key or key_of(), lambda found: given_back(found, STRANGER, "a stranger", terms), crowd.services.ids.new()
+        key or key_of(), lambda found: given_back(found, STRANGER.token, "a stranger", terms), crowd.services.ids.new()
     )
 
 
@@ -121,7 +148,8 @@ def all_end(crowd: Crowd, runs: int) -> None:
     """Each run is complete, nothing is left in the queue, and nobody is left who would hold a place or wait."""
     assert Counter(crowd.item(f"o{number}").status for number in range(runs)) == {Status.COMPLETED: runs}
     assert crowd.waiting == []
-    terms = Terms(1, crowd.now() + crowd.lease * 2, LONGEST)
+    windows = [limit.window for stage in crowd.flow.stages for limit in stage.limits]
+    terms = Terms(1, crowd.now() + max([crowd.lease, *windows]) * 2, LONGEST)
     for row in crowd.items("limit#"):
         _, flow, stage, place = row["pk"]["S"].split("#", 3)
         assert settled(places_of(crowd, PlaceKey(flow, stage, place)), terms) == NOBODY

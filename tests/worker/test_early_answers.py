@@ -726,7 +726,7 @@ def test_one_that_its_run_takes_itself_is_offered_to_nobody_else(at: WaitScene) 
 def test_a_run_whose_stage_cannot_read_it_keeps_the_record(at: WaitScene) -> None:
     begins(at, 1)
     [row] = at.waits.waiting_for("carts", "paid")
-    at.waits.save([row._replace(stage="renamed")])
+    at.rewrite(row, stage="renamed")
     with pytest.raises(RunFailed, match="carts has no stage 'renamed'"):
         comes(at)
     assert at.told(EventType.ANSWERED) == 0

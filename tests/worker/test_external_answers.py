@@ -21,6 +21,7 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, Status
+from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.stage import Stage
@@ -42,10 +43,11 @@ from flowguard.worker.external_answers import (
 )
 from flowguard.worker.ports import Refusal
 from flowguard.worker.record_sources import NamedQueues
-from tests.waits import SCRIPT, STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
+from tests.waits import SCRIPT, STAGES, START, WITHIN, Admits, AnyOf, Carts, Progress, WaitScene, record, wait_scene
 from tests.worker.runtime.mishaps import Died
 
 ADDRESS = AnswerAddress("carts", ObjectId("c1"), RequestId("run-1"), START, 1, "a")
+DAY = 86_400_000
 ROW = AwaitingRow("paid", ADDRESS, "some", START)
 GIVEN = ExternalAnswer(Carts, "paid", GivenAnswer("7"))
 
@@ -280,12 +282,52 @@ def test_an_answer_that_one_of_two_runs_cannot_read_stays_for_it(hop: int, at: W
     at.begin_and_look(for_paid)
     second(at)
     [row] = [one for one in at.waits.waiting_for("carts", "paid") if one.address.object_id == "c2"]
-    at.waits.save([row._replace(stage="renamed", address=row.address._replace(hop=hop))])
+    at.rewrite(row, stage="renamed", address=row.address._replace(hop=hop))
     for _ in range(2):  # its queue delivers it again
         with pytest.raises(RunFailed, match="carts has no stage 'renamed'"):
             outside(at).settle(GIVEN, envelope(), queued=True)
     item = at.item("c1")
     assert item.wait is None or not item.wait.waiting or item.wait.end is not None
+
+
+@pytest.mark.parametrize("stage", ["a-renamed", "z-renamed"])
+@pytest.mark.parametrize("days", [-30, 0, 30])
+def test_a_late_worker_of_another_release_keeps_no_answer_from_the_run(stage: str, days: int, at: WaitScene) -> None:
+    """It saves its rows after another attempt was committed, whose wait was longer, as long or shorter."""
+    at.begin_and_look(for_paid)
+    [row] = at.waits.waiting_for("carts", "paid")
+    at.waits.save([row._replace(stage=stage, expires_at=row.expires_at + days * DAY)])
+    verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
+    assert (verdict, ending.ack) == (AnswerVerdict.RESUMED, True)
+    assert [one.stage for one in at.waits.waiting_for("carts", "paid")] == ["some"]
+
+
+@pytest.mark.parametrize(("stage", "late", "failed"), [("admits", "some", 0), ("some", "admits", 1)])
+def test_a_failure_counts_as_the_stage_of_the_committed_attempt_says(
+    stage: str, late: str, failed: int, at: WaitScene
+) -> None:
+    kinds: dict[str, Any] = {"some": AnyOf, "admits": Admits}
+    names = "abc" if stage == "admits" else "a"
+    at.begin_and_look(
+        lambda step: kinds[stage].when_all(**{name: step.event(f"paid-{name}") for name in names}, within=WITHIN)
+    )
+    [row] = at.waits.waiting_for("carts", "paid-a")
+    at.waits.save([row._replace(stage=late)])
+    refused = GIVEN._replace(awaited_id="paid-a", answer=failed_answer("Refused", "no"))
+    outside(at).settle(refused, envelope(), queued=True)
+    assert (at.wait.spare < 0) == bool(failed)
+
+
+def test_of_rows_of_several_releases_one_is_met_before_the_commit_and_after_the_run(at: WaitScene) -> None:
+    at.begin_and_look(for_paid)
+    [row] = at.waits.waiting_for("carts", "paid")
+    at.waits.save([row._replace(stage=stage, address=row.address._replace(hop=2)) for stage in ("renamed", "some")])
+    assert sorted(one.address.hop for one in at.waits.waiting_for("carts", "paid")) == [1, 2]
+    verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
+    assert (verdict, ending.ack) == (AnswerVerdict.EARLY, False), "its hop may be committed yet"
+    at.resume()
+    verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
+    assert (verdict, ending.ack) == (AnswerVerdict.DUPLICATE, True)
 
 
 class Buggy(BaseModel):
@@ -625,7 +667,7 @@ def test_a_next_hop_that_is_not_taken_is_met_again_whatever_came_after_it(many: 
 @pytest.mark.parametrize("left", [[10_000, 0], [10_000] * 3])
 def test_a_run_that_cannot_read_it_is_met_again_whatever_came_after_it(many: WaitScene, left: list[int]) -> None:
     first = next(iter(many.waits.waiting_for("carts", "paid")))
-    many.waits.save([first._replace(stage="renamed")])
+    many.rewrite(first, stage="renamed")
     with pytest.raises(RunFailed, match="carts has no stage 'renamed'"):
         spread(many, *left)
     assert len(list(many.waits.waiting_for("carts", "paid", envelope().own_id))) == 7, "it begins with the first"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from datetime import timedelta
 from typing import Any
@@ -46,6 +47,11 @@ TABLE: dict[str, tuple[BaseException, dict[str, Any], Again | Never]] = {
         Never("the next attempt would come later than 1:00:00 after the request"),
     ),
     "one that is just young enough is not": (RuntimeError(), {"age": HOUR - timedelta(seconds=10)}, Again(10)),
+    "a backoff that names no delay has the longest": (
+        GatewayDown(),
+        {"backoff": Fixed(math.nan)},
+        Again(900, "retry.backoff Fixed(delay=nan) asks for nan before retry 1; a delay is a number of seconds"),
+    ),
     "an error that is no Exception counts like any other": (SystemExit(), {}, Again(10)),
     "the longest delay that SQS has is kept": (Retry(after=timedelta(minutes=15)), {}, Again(900)),
     "a delay that SQS does not have is never clamped": (
@@ -69,8 +75,10 @@ TABLE: dict[str, tuple[BaseException, dict[str, Any], Again | Never]] = {
 @pytest.mark.parametrize("case", TABLE)
 def test_the_decision(case: str) -> None:
     error, changes, expected = TABLE[case]
+    changes = dict(changes)
+    policy = POLICY if (backoff := changes.pop("backoff", None)) is None else RetryPolicy(backoff=backoff, jitter=0)
     attempt = Attempt(**{"retry": 0, "age": timedelta(0), "longest_delay": timedelta(minutes=15), **changes})
-    assert after_failure(error, POLICY, attempt, random.Random(0)) == expected
+    assert after_failure(error, policy, attempt, random.Random(0)) == expected
 
 
 def test_jitter_takes_its_share_off_the_delay_and_nothing_else() -> None:

@@ -8,24 +8,44 @@ import logging
 import operator
 import types
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final
+from enum import Enum, StrEnum
+from typing import Annotated, Any, ClassVar, Final, ForwardRef, Generic, Literal, NewType
 
 import boto3
 import pytest
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from annotated_types import Gt, Len, Predicate
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    ImportString,
+    PrivateAttr,
+    Strict,
+    StringConstraints,
+    Tag,
+    TypeAdapter,
+    computed_field,
+    create_model,
+    field_validator,
+)
+from typing_extensions import TypeAliasType, TypeVar
 
 from flowguard.destinations import Queue
-from flowguard.errors import Reject
+from flowguard.errors import Reject, RunFailed
 from flowguard.flow import ATTACH, IGNORE, Flow
 from flowguard.outcome import Done, Outcome
+from flowguard.retry import RetryPolicy
 from flowguard.stage import AnyStage, Stage
 from flowguard.step import Step
 from flowguard.worker.leases import keeps_lease, why_leased
+from flowguard.worker.recorded_only import unrecorded
 
 EMAILS: Final = Queue("emails")
 PRICES: Final = {"tea": Decimal("4.20")}
@@ -334,7 +354,8 @@ def define(handle: Any, payload: Any = dict[str, Any], **body: Any) -> AnyStage:
 
 
 def flow_of(stage: AnyStage, **options: Any) -> type[Flow]:
-    options = {"name": "made", "object_id": lambda payload: "o", **options}
+    named = next(iter(stage.payload.model_fields)) if issubclass(stage.payload, BaseModel) else "id"
+    options = {"name": "made", "object_id": named, **options}
     return types.new_class("MadeFlow", (Flow,), options, lambda space: space.update(stages=(stage,)))
 
 
@@ -379,6 +400,66 @@ class ByDefault(Order):
     drawn: str = Field(default_factory=lambda: _looked_up("drawn"))
 
 
+class ByNestedValidator(Order):
+    notes: list[Annotated[str, AfterValidator(_looked_up)]] = []
+
+
+class ByOptionalValidator(Order):
+    note: Annotated[str, AfterValidator(_looked_up)] | None = None
+
+
+class ByValuesValidator(Order):
+    notes: dict[str, Annotated[str, AfterValidator(_looked_up)]] = {}
+
+
+class ByPrivate(Order):
+    _drawn: str = PrivateAttr(default_factory=lambda: _looked_up("drawn"))
+
+
+class ByComputed(Order):
+    @computed_field  # type: ignore[prop-decorator]  # pydantic takes either
+    @functools.cached_property
+    def seen(self) -> str:
+        return _looked_up(self.order_id)
+
+
+class ByComputedProperty(Order):
+    @computed_field  # type: ignore[prop-decorator]  # pydantic takes either
+    @property
+    def seen(self) -> str:
+        return _looked_up(self.order_id)
+
+
+class ByPredicate(Order):
+    notes: list[Annotated[str, Predicate(lambda value: bool(_looked_up(value)))]] = []
+
+
+class Cup(BaseModel):
+    kind: Literal["cup"] = "cup"
+
+
+class Pot(BaseModel):
+    kind: Literal["pot"] = "pot"
+
+
+Ware = Annotated[Annotated[Cup, Tag("cup")] | Annotated[Pot, Tag("pot")], Discriminator(_looked_up)]
+
+
+class ByDiscriminator(Order):
+    ware: Ware | None = None
+
+
+class ByNestedDiscriminator(Order):
+    wares: list[Ware] = []
+
+
+Named = NewType("Named", ByMethod)
+
+
+class ByNewType(Order):
+    other: Named | None = None
+
+
 class ByField(BaseModel):
     order_id: str
     inner: list[ByMethod | None] = []
@@ -392,10 +473,368 @@ class NamedOnce(Order):
     once: str = ""
 
 
-@pytest.mark.parametrize("payload", [ByProperty, ByMethod, ByValidator, ByDefault, ByField])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        *(ByProperty, ByMethod, ByValidator, ByDefault, ByField, ByNestedValidator, ByOptionalValidator),
+        *(ByValuesValidator, ByPrivate, ByComputed, ByComputedProperty, ByPredicate, ByDiscriminator),
+        *(ByNestedDiscriminator, ByNewType),
+    ],
+)
 def test_a_model_whose_code_may_do_more_keeps_the_lease(payload: Any) -> None:
     stage = define(plain, payload)
     assert why_leased(flow_of(stage), stage) == "_looked_up uses the module urllib"
+
+
+class Schema:
+    """What builds the schema of a type by itself."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return handler(source)
+
+
+class ByEncoder(Order):
+    """Pydantic warns of such encoders where a class is made."""
+
+
+ByEncoder.model_config["json_encoders"] = {str: _looked_up}
+
+
+class BySchema(Order):
+    note: Annotated[str, Schema()] = ""
+
+
+class ByPrivateValue(Order):
+    _send: Any = PrivateAttr(default=urllib.request.urlopen)
+
+
+class ByImport(Order):
+    code: ImportString[Any] | None = None
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (BySchema, "an annotation has Schema"),
+        (ByEncoder, "ByEncoder has json_encoders"),
+        (ByPrivateValue, "a private field has the default function"),
+        (ByImport, "an annotation has ImportString"),
+    ],
+)
+def test_what_a_model_calls_and_nobody_knows_keeps_the_lease(payload: Any, why: str) -> None:
+    stage = define(plain, payload)
+    assert why_leased(flow_of(stage), stage) == why
+
+
+class ByBareImport(Order):
+    code: ImportString  # type: ignore[type-arg]  # what is judged
+
+
+class Calls(Enum):
+    SEND = (urllib.request.urlopen,)
+
+
+class ByMember(Order):
+    call: Calls = Calls.SEND
+
+
+class Meta(type(BaseModel)):  # type: ignore[misc]  # the metaclass of models
+    def __call__(cls, *args: Any, **fields: Any) -> Any:
+        return _looked_up("made")
+
+
+class ByMetaclass(Order, metaclass=Meta):
+    pass
+
+
+class ByOperator(Order):
+    __format__ = functools.partialmethod(_looked_up)
+
+
+class ByMatch(Order):
+    __match_args__ = ("items",)
+
+
+class ByFieldInField(Order):
+    wares: list[
+        Annotated[
+            Annotated[Cup, Tag("cup")] | Annotated[Pot, Tag("pot")], Field(discriminator=Discriminator(_looked_up))
+        ]
+    ] = []
+
+
+Text = TypeAliasType("Text", Annotated[str, AfterValidator(_looked_up)])
+
+
+class ByAlias(Order):
+    note: Text = ""
+
+
+class Hidden:
+    """Pydantic warns of a field that it hides where a class is made."""
+
+
+class ByMixin(Hidden, BaseModel):
+    order_id: str
+    note: str = ""
+
+
+Hidden.note = functools.cached_property(_looked_up)  # type: ignore[attr-defined]
+
+
+class ByExclusion(Order):
+    note: str = Field(default="", exclude_if=_looked_up)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (ByBareImport, "a field has ImportString"),
+        (ByMember, "Calls has a value that is not known"),
+        (ByMetaclass, "ByMetaclass has a metaclass"),
+        (ByOperator, "ByOperator has its own __format__"),
+        (ByMatch, "ByMatch has its own __match_args__"),
+        (ByFieldInField, "_looked_up uses the module urllib"),
+        (ByAlias, "_looked_up uses the module urllib"),
+        (ByExclusion, "_looked_up uses the module urllib"),
+    ],
+)
+def test_what_python_or_pydantic_calls_without_a_name_keeps_the_lease(payload: Any, why: str) -> None:
+    stage = define(plain, payload)
+    assert why_leased(flow_of(stage), stage) == why
+
+
+def test_a_descriptor_in_the_place_of_a_field_keeps_the_lease() -> None:
+    def reads(self: object, payload: Any, step: Step[Any]) -> Outcome:
+        return Done(payload.note)
+
+    stage = define(reads, ByMixin)
+    assert why_leased(flow_of(stage), stage) is not None
+
+
+class Other(Stage[Order], name="other"):
+    def handle(self, order: Order, step: Step[Any]) -> Outcome:
+        return Done(_looked_up("handled"))
+
+    @staticmethod
+    def check() -> str:
+        return _looked_up("checked")
+
+
+class Built(Stage[Order], name="built"):
+    def __init__(self) -> None:
+        _looked_up("built")
+
+    def handle(self, order: Order, step: Step[Any]) -> Outcome:
+        return Done()
+
+
+def calls_another_stage(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    return Done(Other.check())
+
+
+def handles_with_another_stage(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    return Other().handle(payload, step)
+
+
+def builds_another_stage(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    return Done(str(Built()))
+
+
+def names_another_stage(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    step.log.info("%s", step.state)
+    return Other.message(payload)
+
+
+def matches_a_name(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    match payload:
+        case Order(charge=charge):  # type: ignore[misc]  # what is judged
+            return Done(charge())
+        case _:
+            return Done()
+
+
+def by_a_default_by_name(self: object, payload: Any, step: Step[Any], *, call: Any = urllib.request.urlopen) -> Outcome:
+    call("https://example.com")
+    return Done()
+
+
+def by_a_function_of_a_library(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    return Done(create_model("Made"))
+
+
+def by_a_class_of_a_library(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    return Done(TypeAdapter(str))
+
+
+def calls_itself(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    return Done(_again(3))
+
+
+def _again(count: int) -> int:
+    return count and _again(count - 1)
+
+
+def takes_a_value_of_an_enum(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    return Done(MEMBERS[0])
+
+
+MEMBERS: Final = (Calls.SEND,)
+
+
+def by_an_error_of_a_library(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    raise RunFailed("why")
+
+
+def by_a_class_of_python(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    return Done(memoryview(b""))
+
+
+def by_an_error_of_python(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    raise ValueError("why")
+
+
+def by_a_module_within(self: object, payload: Any, step: Step[Any]) -> Outcome:
+    return Done(json.codecs.get("utf-8"))  # type: ignore[attr-defined]  # what is judged
+
+
+@pytest.mark.parametrize(
+    ("handle", "why"),
+    [
+        (calls_another_stage, "calls_another_stage uses .check"),
+        (handles_with_another_stage, "handles_with_another_stage uses .handle"),
+        (builds_another_stage, "Built has its own __init__"),
+        (names_another_stage, None),
+        (matches_a_name, "matches_a_name uses .charge"),
+        (by_a_default_by_name, "by_a_default_by_name keeps values of its own"),
+        (by_a_function_of_a_library, "by_a_function_of_a_library uses create_model"),
+        (by_a_class_of_a_library, "by_a_class_of_a_library uses TypeAdapter"),
+        (calls_itself, None),
+        (by_an_error_of_python, None),
+        (by_an_error_of_a_library, "by_an_error_of_a_library uses RunFailed"),
+        (by_a_class_of_python, "by_a_class_of_python uses memoryview"),
+        (takes_a_value_of_an_enum, "Calls has a value that is not known"),
+        (by_a_module_within, "by_a_module_within uses .codecs"),
+    ],
+)
+def test_a_name_is_only_harmless_where_it_is_known_what_has_it(handle: Any, why: str | None) -> None:
+    stage = define(handle)
+    assert why_leased(flow_of(stage), stage) == why
+
+
+V = Annotated[str, AfterValidator(_looked_up)]
+ByText = TypeAliasType("ByText", "list[V]")
+Defaulted = TypeVar("Defaulted", default=V)
+Plain = TypeVar("Plain")
+
+
+class ByAliasOfText(Order):
+    notes: ByText = []
+
+
+class ByDefaultOfVariable(Order, Generic[Defaulted]):
+    note: Defaulted | None = None
+
+
+class ByVariable(Order, Generic[Plain]):
+    note: Plain | None = None
+
+
+class Patience(RetryPolicy):
+    """Has code of its own."""
+
+    def get(self) -> str:
+        return _looked_up("x")
+
+
+def asks_its_policy(self: Any, payload: Any, step: Step[Any]) -> Outcome:
+    self.retry.get()
+    return Done()
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (ByAliasOfText, "ByText names a type by a text"),
+        (ByDefaultOfVariable, "_looked_up uses the module urllib"),
+        (ByVariable, None),
+    ],
+)
+def test_an_alias_and_a_variable_stand_for_what_they_name(payload: Any, why: str | None) -> None:
+    stage = define(plain, payload)
+    assert why_leased(flow_of(stage), stage) == why
+
+
+def test_a_retry_policy_of_the_users_own_keeps_the_lease() -> None:
+    stage = define(asks_its_policy, retry=Patience())
+    assert why_leased(flow_of(stage), stage) == "Patience is a retry policy of the user's own"
+
+
+def test_a_type_that_nobody_knows_keeps_the_lease() -> None:
+    assert str(unrecorded(define(plain), (object(),))).endswith("is no type that is known")
+    assert unrecorded(define(plain), (ForwardRef("Order"),)) == "ForwardRef('Order') is no type that is known"
+
+
+class Away(Order):
+    """Comes from a module that is not loaded."""
+
+
+class Disguised(ByMethod):
+    """Says that it is pydantic's."""
+
+    def get(self, name: str, default: object) -> str:
+        return _looked_up(self.order_id)
+
+
+class ByCallable(Order):
+    __format__ = operator.attrgetter("order_id")
+
+
+class ByMethodInC(Order):
+    __reversed__ = deque.__reversed__
+
+
+Away.__module__, Disguised.__module__ = "nowhere", "pydantic"
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (Away, None),
+        (Disguised, "_looked_up uses the module urllib"),
+        (ByCallable, "ByCallable has its own __format__"),
+        (ByMethodInC, "ByMethodInC has its own __reversed__"),
+    ],
+)
+def test_a_class_is_known_by_where_it_is(payload: Any, why: str | None) -> None:
+    stage = define(plain, payload)
+    assert why_leased(flow_of(stage), stage) == why
+
+
+class Many(Order):
+    """What annotations may say without a function."""
+
+    ware: Literal["cup", "pot"] = "cup"
+    amount: Annotated[int, Gt(0), Field(lt=9)] = 1
+    name: Annotated[str, StringConstraints(pattern="a+")] = "a"
+    strict: Annotated[str, Strict()] | None = None
+    names: tuple[Annotated[str, Len(1, 3)], ...] = ()
+    wares: list[Annotated[Cup | Pot, Field(discriminator="kind")]] = []
+    anything: Any = None
+    made: list[str] = Field(default_factory=list)
+    _seen: int = PrivateAttr(default=0)
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic takes either
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    _list: list[int] = PrivateAttr(default_factory=list)
+
+
+def test_what_annotations_say_without_a_function_does_not() -> None:
+    stage = define(plain, Many)
+    assert why_leased(flow_of(stage), stage) is None
 
 
 class ByValue(BaseModel):
@@ -409,6 +848,41 @@ def test_a_default_that_may_do_anything_keeps_the_lease() -> None:
 
     stage = define(calls, ByValue)
     assert why_leased(flow_of(stage), stage) == "a field has the default function"
+
+
+class Again(Stage[Order], name="again", lease="auto"):
+    """Goes on with itself."""
+
+    def handle(self, order: Order, step: Step[Any]) -> Outcome:
+        return self._next(order)
+
+    def _next(self, order: Order) -> Outcome:
+        return Again.message(order)
+
+
+class Sized(Order):
+    def __len__(self) -> int:
+        return 1
+
+
+def test_a_name_of_python_stays_unknown_where_a_model_has_its_own() -> None:
+    def reads(self: object, payload: Any, step: Step[Any]) -> Outcome:
+        return Done(payload.__len__)
+
+    stage = define(reads, Sized)
+    assert (
+        why_leased(flow_of(stage), stage) == "test_a_name_of_python_stays_unknown_where_a_model_has_its_own.<locals>."
+        "reads uses .__len__"
+    )
+
+
+def test_a_handler_that_is_no_function_keeps_the_lease() -> None:
+    stage = define(functools.partial(once))
+    assert why_leased(flow_of(stage), stage) == "<class 'functools.partial'> is decorated"
+
+
+def test_a_stage_may_go_on_with_itself() -> None:
+    assert why_leased(flow_of(Again), Again) is None
 
 
 def test_a_plain_model_does_not() -> None:

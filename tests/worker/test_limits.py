@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws import place_items
+from flowguard.client import FlowClient
 from flowguard.errors import Retry
 from flowguard.events import EventType
 from flowguard.limit import PerKey
@@ -23,7 +24,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.message import PLACE, Place
 from flowguard.wire.turn import Turn
-from flowguard.worker.hop_places import LONGEST_LOOK, SHORTEST_LOOK, UNCALLED_LOOK
+from flowguard.worker.look_times import LONGEST_LOOK, SHORTEST_LOOK, UNCALLED_LOOK
 from tests.worker.crowd import HOUR, START, Crowd, Killed
 from tests.worker.limited import Order, all_end, crowd_of, flow_of, key_of, occupy, places_of, vacate
 
@@ -485,6 +486,29 @@ def test_a_run_that_is_reset_while_it_waits_goes_on() -> None:
         crowd.services.store.callers.reset("orders", ObjectId("o0"), "reset-1", crowd.now(), crowd.now())
         crowd.run()
         assert [object_id for _, object_id, _ in crowd.handled] == ["o0"]
+        all_end(crowd, 1)
+
+
+def test_a_run_that_is_reset_while_its_handler_works_begins_anew_when_that_has_ended() -> None:
+    """Nobody stops the handler of a fenced worker: it holds its place until it gives that back."""
+    at_work, most, begun = [0], [0], list[int]()
+
+    def charges(order: Order, step: Step, crowd: Crowd) -> None:
+        at_work[0] += 1
+        most[0] = max(most[0], at_work[0])
+        begun.append(crowd.now_ms - START)
+        if len(begun) == 1:
+            FlowClient.of(crowd.services).reset(crowd.flow, "o0")
+            crowd.send(ORDER, request_id=step.request_id, requested_at=START)  # the copy that SQS delivers
+        crowd.pass_time(5_000)
+        at_work[0] -= 1
+
+    with crowd_of(flow_of(does=charges, on_conflict=OnConflict.ATTACH), slots=2) as crowd:
+        crowd.start(ORDER)
+        crowd.run()
+        first, second = begun
+        assert most == [1], "handlers at work at once"
+        assert first + 5_000 <= second <= first + 7_000, "it is called as soon as the place is given back"
         all_end(crowd, 1)
 
 

@@ -6,14 +6,12 @@ from itertools import pairwise
 from typing import Any, Final
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
 from flowguard.events import EventType
 from flowguard.limit import PerKey
 from flowguard.protocol.conflict import OnConflict
-from flowguard.sim.calls import ApiCall
-from tests.worker.crowd import HOUR, Crowd, Killed, Trouble
-from tests.worker.limited import Order, all_end, crowd_of, flow_of, sometimes_fails
+from tests.worker.crowd import Crowd, Trouble
+from tests.worker.limited import Order, all_end, crowd_of, dies_at, flow_of, out_for_an_hour, sometimes_fails
 
 TROUBLES: Final = {
     "none": Trouble(),
@@ -97,19 +95,12 @@ def test_those_who_find_the_line_full_join_it_when_they_look() -> None:
 @pytest.mark.parametrize("number", range(33))
 def test_a_function_may_die_at_any_call(number: int, place: str) -> None:
     """Three runs meet: one has the place, the others stand in line, look and are called."""
-    calls = 0
-
-    def die(call: ApiCall) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == number + 1:
-            raise Killed
-
+    die, calls = dies_at(number)
     struck: Any = {place: die}
     with crowd_of(flow_of(), slots=3, **struck) as crowd:
         begin(crowd, 3, within=100)
         crowd.run()
-        assert calls > number, "there are fewer calls"
+        assert len(calls) > number, "there are fewer calls"
         assert max(crowd.most.values()) == 1
         all_end(crowd, 3)
 
@@ -117,15 +108,7 @@ def test_a_function_may_die_at_any_call(number: int, place: str) -> None:
 @pytest.mark.parametrize("number", range(0, 40, 3))
 def test_an_outage_of_an_hour_loses_nobody(number: int) -> None:
     """From some call on each call fails. A handler that was at work is cut off with its function."""
-    calls = 0
-
-    def fail(call: ApiCall) -> None:
-        nonlocal calls
-        calls += 1
-        if calls > number and crowd.now_ms - crowd.start_ms < HOUR:
-            raise EndpointConnectionError(endpoint_url="https://dynamodb")
-
-    with crowd_of(flow_of(), slots=3, before=fail) as crowd:
+    with crowd_of(flow_of(), slots=3, before=out_for_an_hour(number)) as crowd:
         begin(crowd, 3, within=100)
         crowd.run()
         assert max(crowd.most.values()) == 1

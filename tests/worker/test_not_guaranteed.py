@@ -29,7 +29,7 @@ from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.step import Step
-from flowguard.testing import ManualClock
+from flowguard.testing import ManualClock, sqs_event
 from tests.scene import START, OrderState, Scene, record, scene
 from tests.worker.runtime.mishaps import Died, boom, die, dies_at, supersede
 from tests.worker.runtime.test_near_the_limit import filled
@@ -252,6 +252,20 @@ def test_an_id_that_comes_again_later_than_another_request_is_a_new_request(at: 
 
 
 @of(GUARANTEES, "anything after the retention")
+@pytest.mark.parametrize(("moved", "priced"), [(False, 1), (True, 2)])
+def test_a_plain_request_that_sqs_moves_back_under_a_new_id_and_time_is_a_new_request(
+    at: Scene, moved: bool, priced: int
+) -> None:
+    """Its worker died after the commit. The page about dead letters says so of the console's redrive."""
+    plain = sqs_event("price-order", {"order_id": "o1"}, message_id="m-1", sent_at=START)
+    at.handler(plain)
+    at.clock.advance(seconds=60)
+    at.handler(
+        sqs_event("price-order", {"order_id": "o1"}, message_id="m-2", sent_at=at.clock.now()) if moved else plain
+    )
+    assert at.priced() == priced
+
+
 def test_a_copy_that_outlives_the_run_item_is_a_new_request_and_a_later_hop_is_gone(at: Scene) -> None:
     at.deliver(at.message())
     item = stored(at)

@@ -16,15 +16,15 @@ from flowguard.limit import PerKey
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.places import Change, Holder, Places, Waiter
-from flowguard.protocol.run import BackOff, Claim, Refused
+from flowguard.protocol.places import Change, Holder, Hop, Places, Waiter
+from flowguard.protocol.run import BackOff, Claim, Refused, RunItem
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import normalize
 from flowguard.wire.message import PLACE, ErrorNote, Message
 from flowguard.wire.turn import Turn
-from flowguard.worker import hop_places, limits
+from flowguard.worker import hop_places, limits, look_times
 from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ending import Ending
@@ -32,6 +32,7 @@ from flowguard.worker.hop_memory import HopMemory, NoPlace
 from flowguard.worker.hop_places import HopPlaces
 from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Take
 from flowguard.worker.ports import Refusal
+from flowguard.worker.routing import Arrival
 from flowguard.worker.turn_messages import TurnMessages, token_of
 from tests.protocol.run_items import run_item
 from tests.worker.limited import Order, flow_of
@@ -226,6 +227,127 @@ def test_places_are_taken_once_and_given_back_once() -> None:
     attempt.end()
     assert at.done("change") == [("change", "customer")] * 2
     assert at.places.items["customer"].is_empty
+
+
+def test_a_place_of_a_hop_at_work_is_its_own_for_the_lease_of_its_claim() -> None:
+    at = Noted()
+    at.attempt().take(ORDER)
+    assert at.places.items["customer"].held == {token_of(at.message): Holder(at.claim.item.owner, NOW + 30 * SECOND)}
+    assert at.places.shorts[0] == Take(
+        token_of(at.message), Holder(at.claim.item.owner, NOW + 30 * SECOND), 1, at.places.shorts[0].ends
+    )
+
+
+BY_TIME: Final = PerKey("customer", per=timedelta(minutes=1), count=5)
+"""A start of it counts for 61 s, and may be half a second older than the call of its handler."""
+
+
+def takes(at: Noted, ms: list[int]) -> None:
+    """Let each write of a place take so long, and any further one no time."""
+    change = at.places.change
+
+    def slowly(*args: Any, **options: Any) -> Changed:
+        changed = change(*args, **options)
+        at.now += ms.pop(0) if ms else 0
+        return changed
+
+    at.places.change = slowly  # type: ignore[method-assign]
+
+
+def test_each_call_of_the_handler_is_a_start_by_time_and_none_is_given_back() -> None:
+    at = Noted(limit=(BY_TIME, GATEWAY))
+    attempt = at.attempt()
+    attempt.take(ORDER)
+    attempt.take(ORDER)
+    attempt.end()
+    owner = at.claim.item.owner
+    counted = {owner: Holder("", NOW + 61 * SECOND), f"{owner}1": Holder("", NOW + 61 * SECOND)}
+    assert at.places.items == {"customer": Places(counted), "gateway": Places()}
+    assert [name for _, name in at.done("change")] == ["gateway", "customer", "customer", "gateway"]
+    assert at.places.shorts[1] == Take(owner, counted[owner], 5, at.places.shorts[0].ends)
+
+
+def test_a_start_is_taken_last_also_where_the_hop_waits_for_it() -> None:
+    at = Noted(Turn(NOW - 9, place(BY_TIME), 5), (GATEWAY, BY_TIME))
+    at.attempt().take(ORDER)
+    assert at.steps == ["change", "change", "forget"]
+    assert [name for _, name in at.done("change")] == ["gateway", "customer"]
+
+
+@pytest.mark.parametrize(
+    ("ms", "changes"),
+    [([500], 1), ([501], 2), ([501, 1_002], 3), ([501, 1_002, 1_503], 4), ([501, 1_002, 1_503, 2_003], 4)],
+)
+def test_a_start_that_is_noted_late_is_noted_anew(ms: list[int], changes: int) -> None:
+    at = Noted(limit=BY_TIME)
+    takes(at, ms)
+    at.attempt().take(ORDER)
+    assert len(at.done("change")) == changes
+    assert at.places.shorts == [at.places.shorts[0], *[None] * (changes - 1)]
+    [holder] = at.places.items["customer"].held.values()
+    assert at.now - (holder.until - 61 * SECOND) <= 500
+
+
+def test_a_start_that_cannot_be_noted_in_time_is_none() -> None:
+    at = Noted(limit=BY_TIME)
+    takes(at, [501, 1_002, 1_503, 2_004])
+    with pytest.raises(NoPlace):
+        at.attempt().take(ORDER)
+    assert at.places.items["customer"].is_empty
+    assert len(at.done("change")) == 5
+
+
+def test_a_place_of_hops_at_work_may_be_taken_as_slowly_as_it_is() -> None:
+    at = Noted()
+    takes(at, [9 * SECOND])
+    at.attempt().take(ORDER)
+    assert len(at.done("change")) == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "again"), [(BY_TIME, [("change", "customer")] * 2), (CUSTOMER, [("change", "customer")])]
+)
+def test_a_start_that_counts_no_more_when_it_is_noted_anew_needs_a_place(limit: PerKey, again: list[Any]) -> None:
+    """Others may have begun since."""
+    at = Noted(limit=limit)
+    takes(at, [61 * SECOND + 1])
+    at.attempt().take(ORDER)
+    assert at.done("change") == again
+
+
+def test_an_error_while_a_start_is_noted_anew_gives_it_back() -> None:
+    at = Noted(limit=BY_TIME)
+    takes(at, [501])
+    change = at.places.change
+
+    def once(*args: Any, **options: Any) -> Changed:
+        if len(at.done("change")) == 1:
+            at.log.append(("change", "refused"))
+            raise PlacesBusy("customer#0", "often")
+        return change(*args, **options)
+
+    at.places.change = once  # type: ignore[method-assign]
+    with pytest.raises(NoPlace):
+        at.attempt().take(ORDER)
+    assert at.places.items["customer"].is_empty
+
+
+@pytest.mark.parametrize(
+    ("receives", "since", "says"), [(1, 0, 0), (2, 0, NOW - 7), (2, NOW - 99, NOW - 99), (1, NOW - 99, NOW - 99)]
+)
+def test_a_look_says_since_when_its_hop_comes_again(receives: int, since: int, says: int) -> None:
+    at = Noted()
+    at.envelope.receive_count, at.envelope.sent_at = receives, NOW - 7
+    at.arrival.message = at.message._replace(since=since)
+    at.full()
+    at.parked()
+    assert json.loads(at.sent[0].attributes[PLACE].value).get("since", 0) == says
+
+
+def test_a_look_of_a_record_that_says_no_time_says_none() -> None:
+    at = Noted()
+    at.envelope.receive_count, at.envelope.sent_at = 2, None
+    assert TurnMessages(at.services, at.emitter, at.arrival)._since == 0
 
 
 def test_a_hop_that_was_called_takes_its_place_and_leaves_nothing() -> None:
@@ -476,7 +598,7 @@ def test_the_last_look_looks_again_and_every_other_copy_ends(
 
 
 @pytest.mark.parametrize(
-    ("until", "delay"), [(NOW + 200 * SECOND, 205), (NOW + 10 * SECOND, 60), (None, hop_places.SELDOM // SECOND)]
+    ("until", "delay"), [(NOW + 200 * SECOND, 205), (NOW + 10 * SECOND, 60), (None, look_times.SELDOM // SECOND)]
 )
 @pytest.mark.parametrize(("turn", "number"), [(None, 0), (look(5), 5)])
 def test_a_record_that_stays_in_its_place_is_seen_when_a_place_may_lapse(
@@ -583,13 +705,39 @@ def test_calls_are_counted_that_were_sent_and_a_text_that_is_gone_calls_nobody()
     [text] = at.places.texts.values()
     at.places.texts = {"w1": text, "w2": text}
     at.refusals = {0: Refusal("no", final=False)}
-    hops: Any = tuple(SimpleNamespace(object_id=ObjectId("o1"), token=token) for token in ("w1", "gone", "w2"))
+    hops = tuple(Hop(token, "o1", NOW) for token in ("w1", "gone", "w2"))
+    line = {hop.token: Waiter(NOW, "o1", NOW, NOW) for hop in hops}
     sent: list[Any] = []
     at.emitter.sent = lambda message, send, refusal: sent.append((send.id, refusal))
-    TurnMessages(at.services, at.emitter, at.arrival).call(PlaceKey("orders", "charge", "customer#0"), hops)
+    TurnMessages(at.services, at.emitter, at.arrival).call(
+        PlaceKey("orders", "charge", "customer#0"), Change(Places({}, line), calls=hops)
+    )
     assert at.log[-2][1] == 2, "both that are there are sent, in one call"
     assert at.told(EventType.CALLED) == [{"limit": "customer", "hops": 1}]
     assert [refusal for _, refusal in sent] == [None]
+
+
+@pytest.mark.parametrize(
+    ("called_at", "delay"),
+    [
+        (NOW - 9 * SECOND, 0),
+        (NOW, 0),
+        (NOW + 1, 1),
+        (NOW + SECOND, 1),
+        (NOW + SECOND + 1, 2),
+        (NOW + 901 * SECOND, 900),
+    ],
+)
+def test_a_call_is_delayed_to_when_its_place_is_free(called_at: int, delay: int) -> None:
+    """SQS delays it no longer than it can: it comes early then, and is sent once more."""
+    at = Noted()
+    at.full()
+    at.parked()
+    [text] = at.places.texts.values()
+    at.places.texts, at.sent[:] = {"w1": text}, []
+    change = Change(Places({}, {"w1": Waiter(NOW, "o1", NOW, called_at)}), calls=(Hop("w1", "o1", NOW),))
+    TurnMessages(at.services, at.emitter, at.arrival).call(PlaceKey("orders", "charge", "customer#0"), change)
+    assert [call.delay for call in at.sent] == [delay]
 
 
 # -- where the worker asks
@@ -664,13 +812,21 @@ def test_a_memory_without_places_takes_and_ends_none() -> None:
         memory.take_places(ORDER)
 
 
-@pytest.mark.parametrize(("before", "asked"), [(None, 1), ({"back_off": WAITS}, 0), ({"back_off": FAILED}, 1)])
-def test_a_hop_that_has_stood_in_line_answers_nobody_once_more(before: dict[str, Any] | None, asked: int) -> None:
+class Looking(CallerAnswers):
+    """Counts how often it looks for callers of the run before."""
+
+    looks = 0
+
+    def _answer_left(self, arrival: Arrival, item: RunItem) -> None:
+        self.looks += 1
+
+
+@pytest.mark.parametrize(("before", "looks"), [(None, 1), ({"back_off": WAITS}, 0), ({"back_off": FAILED}, 1)])
+def test_a_hop_that_has_stood_in_line_answers_nobody_once_more(before: dict[str, Any] | None, looks: int) -> None:
     at = Noted(look(), before=before)
-    looks = iter(range(NOW, NOW + 9))
-    at.services.clock = SimpleNamespace(now=lambda: next(looks))
-    CallerAnswers(at.services, at.emitter).flush(at.arrival, at.claim)
-    assert next(looks) - NOW == asked
+    answers = Looking(at.services, at.emitter)
+    answers.flush(at.arrival, at.claim)
+    assert answers.looks == looks
 
 
 # -- dead letters

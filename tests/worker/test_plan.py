@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from flowguard.destinations import Bus, Queue, Topic
-from flowguard.errors import RunFailed
+from flowguard.errors import PayloadLost, RunFailed
 from flowguard.failed import Failure
 from flowguard.flow import ATTACH, Flow
 from flowguard.items.writes import Delete, Put
@@ -119,6 +120,49 @@ def envelope(event: Any) -> Envelope:
 
 
 RECEIVED = envelope(sqs_event("carts", Cart(cart_id="c-1"), attributes={"colour": "red"}))
+
+
+class Rate(BaseModel):
+    rate_id: str = "r-1"
+    rate: float | None = None
+    least: int = Field(default=0, ge=0)
+
+
+class RateState(Rate):
+    pass
+
+
+class Rated(Stage[Rate, RateState], name="rated", then="rated"):
+    def handle(self, payload: Rate, step: Step[RateState]) -> Outcome:
+        return Done()
+
+
+class Rating(Flow, name="rating", object_id="rate_id", trust_senders=True):
+    stages = (Rated,)
+
+
+@pytest.mark.parametrize(
+    ("payload", "state", "told"),
+    [
+        (Rate(rate=math.nan), RateState(), r"Rate\.rate is NaN"),
+        (Rate(), RateState(rate=math.nan), r"RateState\.rate is NaN"),
+        (Rate.model_construct(least=-1), RateState(), "the payload of 'rated' would not be read again as Rate: least"),
+        (Rate(), RateState.model_construct(least=-1), "the state would not be read again as RateState: least"),
+    ],
+)
+def test_what_the_next_stage_could_not_read_is_no_commit(payload: Rate, state: RateState, told: str) -> None:
+    with pytest.raises(PayloadLost, match=told):
+        ended(Rated.message(payload), Rating, step_for(Rated, state=state), stage="rated")
+
+
+def test_a_result_that_is_no_number_is_no_commit() -> None:
+    with pytest.raises(PayloadLost, match=r"dict\.total is NaN"):
+        ended(Done({"total": math.nan}))
+
+
+def test_a_message_beside_with_what_is_no_number_is_refused() -> None:
+    with pytest.raises(PayloadLost, match=r"dict\.total is NaN"):
+        step_for(Price).send("emails", {"total": math.nan})
 
 
 # -- going on ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import json
 from base64 import b64decode
 from datetime import datetime
 from functools import partial
-from http.client import responses
 from importlib import import_module
 from typing import Any, Final
 from zlib import crc32
@@ -28,6 +27,10 @@ class Read(NamedTuple):
     is_error: bool
     code: str = ""
     modelled: str = ""
+
+    def __repr__(self) -> str:
+        """Return nothing of an item or a payload."""
+        return f"Read({self.code!r}, …)" if self.is_error else "Read(…)"
 
     def error(self, operation: str) -> botocore_errors.ClientError:
         """Return the error that botocore raises for it."""
@@ -55,7 +58,7 @@ def _is_whole(answer: Answer) -> bool:
 
 def _content(service: Service, body: bytes) -> dict[str, Any]:
     """Return an object of JSON as Python has it, with the bytes among DynamoDB's values, and with times."""
-    if not body:
+    if not body or body == b"{}":  # of most writes
         return {}
     content = _decoder(service, body).decode(body.decode())
     if not isinstance(content, dict):
@@ -107,6 +110,8 @@ def _read_error(service: Service, answer: Answer) -> Read:
     except ValueError:
         body = {"message": answer.body.decode(errors="replace")}
     if _is_generic(answer):
+        from http.client import responses  # few answers are
+
         code, message, body = str(answer.status), responses.get(answer.status, ""), {}
     else:
         code, message = _code(body, answer.status), body.get("message", body.get("Message", ""))
@@ -132,6 +137,12 @@ def _code(body: dict[str, Any], status: int) -> str:
 
 
 _kinds: dict[str, type[botocore_errors.ClientError]] = {}
+
+
+def modelled(error: BaseException | None) -> str | None:
+    """Return the name that a service has for an error which was read here. None for any other."""
+    name = type(error).__name__
+    return name if type(error) is _kinds.get(name) else None
 
 
 def _kind(name: str) -> type[botocore_errors.ClientError]:

@@ -19,14 +19,13 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from http.client import HTTPException
+from functools import cache, partial
 from math import inf
-from typing import Final, NoReturn
+from typing import Final
 from urllib.parse import urlsplit
 
 from flowguard.aws import botocore_errors
-from flowguard.aws.transport.http_answers import Answer, HTTPAnswer
+from flowguard.aws.transport.http_answers import Answer, read_answer
 from flowguard.startup.named_tuple import NamedTuple
 
 CONNECT_SECONDS: Final = 2.0
@@ -35,6 +34,9 @@ KEPT_SECONDS: Final = 50.0
 """How long a connection may have been idle. A frozen function does not hear that the other side has closed it."""
 
 MOST_KEPT: Final = 20
+
+_AT_ONCE: Final = 65_536
+"""How many bytes one read takes at most."""
 
 _SHORTEST: Final = 0.01
 """Seconds. A socket that waits for none at all does not wait for what is asked of it either."""
@@ -84,28 +86,44 @@ class Connections:
         self._keep(self._opened(seconds))
 
     def exchange(self, request: bytes, seconds: float = inf) -> Answer:
-        """Send a whole request, and return the answer to it. No wait takes longer than ``seconds``.
+        """Send a whole request, and return the answer to it. All of it takes no longer than ``seconds``.
+
+        The look-up of a name takes as long as the system lets it.
 
         Raises botocore's errors: :class:`EndpointConnectionError`, :class:`ConnectTimeoutError` and :class:`SSLError`
         where no connection could be made, :class:`ReadTimeoutError` and :class:`ConnectionClosedError` where the
         service may have got the request.
         """
+        ends = self._clock() + seconds
         connection = self._kept_one() or self._opened(seconds)
-        response, is_reusable = HTTPAnswer(connection), False
+        is_reusable = False
         try:
-            connection.settimeout(min(self._read_seconds, seconds))
+            self._limit(connection, ends)
             connection.sendall(request)
-            answer = response.whole()
-            is_reusable = not response.will_close
-        except (OSError, HTTPException) as error:
-            self._raise(error)
+            answer = read_answer(partial(self._received, connection, ends))
+            is_reusable = not answer.is_last
+        except TimeoutError as error:
+            raise botocore_errors.ReadTimeoutError(endpoint_url=self.endpoint, error=error) from None
+        except OSError as error:  # also of TLS: the service may have got the request
+            raise botocore_errors.ConnectionClosedError(endpoint_url=self.endpoint, error=error) from None
         finally:
-            response.close()
             if is_reusable:
                 self._keep(connection)
             else:
                 connection.close()
         return answer
+
+    def _received(self, connection: socket.socket, ends: float) -> bytes:
+        """Return what comes next. Each wait has its limit, and so have all together."""
+        self._limit(connection, ends)
+        return connection.recv(_AT_ONCE)
+
+    def _limit(self, connection: socket.socket, ends: float) -> None:
+        """Let the next step take no longer than what is left. To set the same time anew would ask the system again."""
+        if (left := ends - self._clock()) <= 0:
+            raise TimeoutError("timed out")
+        if (seconds := min(self._read_seconds, left)) != connection.gettimeout():
+            connection.settimeout(seconds)
 
     # -- connections
 
@@ -158,8 +176,12 @@ class Connections:
             if context is not None:
                 connection.settimeout(self._wait(ends))
                 connection = context.wrap_socket(connection, server_hostname=self._name)
-        except OSError as error:  # it is closed by then
-            self._raise(error)
+        except TimeoutError as error:  # it is closed by then
+            raise botocore_errors.ReadTimeoutError(endpoint_url=self.endpoint, error=error) from None
+        except ssl.SSLError as error:
+            raise botocore_errors.SSLError(endpoint_url=self.endpoint, error=error) from None
+        except OSError as error:
+            raise botocore_errors.ConnectionClosedError(endpoint_url=self.endpoint, error=error) from None
         return connection
 
     def _dialled(self, ends: float) -> socket.socket:
@@ -183,13 +205,6 @@ class Connections:
             return trusted(self._bundle) if self._is_secure else None
         except OSError as error:
             raise botocore_errors.SSLError(endpoint_url=self.endpoint, error=error) from None
-
-    def _raise(self, error: Exception) -> NoReturn:
-        if isinstance(error, TimeoutError):
-            raise botocore_errors.ReadTimeoutError(endpoint_url=self.endpoint, error=error) from None
-        if isinstance(error, ssl.SSLError):
-            raise botocore_errors.SSLError(endpoint_url=self.endpoint, error=error) from None
-        raise botocore_errors.ConnectionClosedError(endpoint_url=self.endpoint, error=error) from None
 
 
 def _close(kept: list[_Kept]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import threading
 import time
 import uuid
@@ -18,9 +19,10 @@ from urllib.parse import quote
 
 from flowguard.aws import botocore_errors
 from flowguard.aws.transport.agent import AGENT
-from flowguard.aws.transport.answers import Read, read
+from flowguard.aws.transport.answers import Read, modelled, read
 from flowguard.aws.transport.connections import Connections
 from flowguard.aws.transport.credentials import Credentials
+from flowguard.aws.transport.hidden import HiddenBytes, HiddenMap
 from flowguard.aws.transport.patched import Watch
 from flowguard.aws.transport.retries import Failed, Quota, delay, may_pass, price
 from flowguard.aws.transport.services import Operation, Service
@@ -133,9 +135,16 @@ class JSONClient:
 
     @property
     def exceptions(self) -> Any:
-        """Return botocore's exception classes for this service. From now on the client raises these."""
+        """Return botocore's exception classes for this service. From now on the client raises these.
+
+        So does it for the error that is being handled: ``except client.exceptions.…`` asks when it was raised.
+        """
         self._names_errors = True
-        return self._botocore().exceptions
+        exceptions = self._botocore().exceptions
+        error = sys.exc_info()[1]
+        if (code := modelled(error)) is not None:
+            error.__class__ = exceptions.from_code(code)
+        return exceptions
 
     def _botocore(self) -> Any:
         with self._making:
@@ -151,12 +160,13 @@ class JSONClient:
     # -- calls
 
     def _call(self, method: str, operation: Operation, **parameters: Any) -> dict[str, Any]:
+        parameters = HiddenMap(parameters)
         if self._is_heard or self._watch.is_watched():
             return self._by_botocore(method, parameters)
         if operation.token is not None:
             parameters.setdefault(operation.token, str(uuid.uuid4()))
         try:
-            body = _JSON.encode(parameters).encode()
+            body = HiddenBytes(_JSON.encode(parameters).encode())
         except TypeError:  # no bytes, and no value of JSON: botocore knows its form, or what to say of it
             return self._by_botocore(method, parameters)
         if any(map(body.__contains__, self._service.elsewhere)):
@@ -204,7 +214,7 @@ class JSONClient:
 
     def _answered(self, operation: Operation, body: bytes) -> Read:
         """Return the last answer. Raises BotoCoreError where the last attempt got none."""
-        call, attempt, paid, is_corrected = str(uuid.uuid4()), 0, 1, False
+        call, attempt, paid, is_corrected = _call_id(), 0, 1, False
         while True:
             attempt += 1
             result = self._tried(operation, body, call, attempt)
@@ -247,7 +257,8 @@ class JSONClient:
         """Return the bytes of a request, signed at this moment."""
         service, credentials = self._service, self._place.credentials()
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._clock() + self._skew))
-        signed = {
+        signed = HiddenMap()
+        signed |= {
             "content-type": f"application/x-amz-json-{service.version}",
             "host": self._place.connections.host,
             "x-amz-date": moment,
@@ -258,18 +269,21 @@ class JSONClient:
         if service.is_query_compatible:
             signed["x-amzn-query-mode"] = "true"
         authorization = self._signer.authorization(signed, body, credentials)
-        lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
+        lines = "".join([f"{name}: {value}\r\n" for name, value in signed.items()])
         head = (
             f"POST / HTTP/1.1\r\n{lines}authorization: {authorization}\r\nuser-agent: {AGENT}\r\n{_trace()}"
             f"amz-sdk-invocation-id: {call}\r\naccept-encoding: identity\r\ncontent-length: {len(body)}\r\n\r\n"
         )
-        return head.encode("latin-1") + body
+        return HiddenBytes(head.encode("latin-1") + body)
 
     def _corrects(self, failed: Failed) -> bool:
         """Take over the service's time where this process' clock is the reason of a refusal."""
         if failed.code not in SKEWED or (date := parsedate(failed.headers.get("date"))) is None:
             return False
-        skew = timegm(date) - self._clock()
+        try:
+            skew = timegm(date) - self._clock()
+        except (ValueError, OverflowError):  # a year that no calendar has
+            return False
         if abs(skew - self._skew) < SKEW_SECONDS:
             return False
         self._skew = skew
@@ -285,6 +299,12 @@ class _Meta:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._botocore().meta, name)
+
+
+def _call_id() -> str:
+    """Return a random UUID. The class that makes them takes a twentieth of a call's CPU."""
+    text = os.urandom(16).hex()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
 
 def _failure(result: Read | botocore_errors.BotoCoreError) -> Failed | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from importlib.machinery import PathFinder
 from typing import Any
 
 import botocore
@@ -27,6 +28,7 @@ def json_client(
 
     None for other services, and where nobody has credentials: botocore says so with each call. None too where a
     container's credentials name their account, for botocore then calls DynamoDB at an endpoint of the account's own.
+    Raises :class:`SettingsError` where a container's token can be in no header.
 
     ``session`` returns the process' session of botocore, ``botocore`` makes botocore's client.
     """
@@ -48,16 +50,28 @@ def _credentials(environment: Mapping[str, str], session: Callable[[], Any]) -> 
             environment.get("AWS_SESSION_TOKEN"),
         )
         return lambda: fixed
+    from flowguard.aws.transport.container_token import wrong_token  # functions of Lambda mostly have keys
+
+    if (wrong := wrong_token(environment)) is not None:
+        raise wrong
     if (kept := session().get_credentials()) is None or kept.get_frozen_credentials().account_id:
         return None
 
     def renewed() -> Credentials:
-        frozen = kept.get_frozen_credentials()
+        try:
+            frozen = kept.get_frozen_credentials()
+        except Exception:  # the token may be another by now, and botocore may say what it is
+            if (wrong := wrong_token(environment)) is not None:
+                raise wrong from None
+            raise
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
 
     return renewed
 
 
 def _roots() -> str:
-    """Return the file of certificates that botocore brings."""
-    return os.path.join(os.path.dirname(botocore.__file__), "cacert.pem")  # noqa: PTH118, PTH120 - loads no pathlib
+    """Return botocore's file of certificates, or certifi's where that is installed."""
+    certifi = PathFinder.find_spec("certifi")
+    origins = [botocore.__file__] if certifi is None or certifi.origin is None else [certifi.origin, botocore.__file__]
+    files = [os.path.join(os.path.dirname(origin), "cacert.pem") for origin in origins]  # noqa: PTH118, PTH120 - loads no pathlib
+    return files[0] if os.path.exists(files[0]) else files[-1]  # noqa: PTH110 - loads no pathlib

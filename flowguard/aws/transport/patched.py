@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+from operator import call, is_
 from types import FunctionType
 from typing import Any, Final
 
@@ -72,7 +73,7 @@ class Watch:
     def __init__(self) -> None:
         self._importers = list(sys.meta_path)
         self._had_moto = "moto" in sys.modules
-        self._genuine: tuple[_Place, ...] | None = None
+        self._genuine: tuple[tuple[Any, ...], ...] | None = None
 
     def is_watched(self) -> bool:
         """Answer for this moment: who stops watching is not there any more."""
@@ -93,16 +94,14 @@ class Watch:
         """Answer whether each name stands for what it did when that was genuine: a tenth of looking at it again."""
         if self._genuine is None:
             return False
-        for ask, name, value in self._genuine:  # noqa: SIM110 - a generator takes twice as long
-            if ask(name) is not value:  # a tracer's proxy is equal to what it wraps
-                return False
-        return True
+        asks, names, values = self._genuine
+        return all(map(is_, map(call, asks, names), values))  # a tracer's proxy is equal to what it wraps
 
     def _is_patched(self) -> bool:
         places = tuple(_places())
         if is_patched():
             return True
-        self._genuine = places
+        self._genuine = tuple(zip(*places, strict=True))
         return False
 
 
@@ -111,13 +110,15 @@ def is_patched() -> bool:
     for (module, name), names in _WATCHED.items():
         loaded = sys.modules.get(module)
         kind = getattr(loaded, name, None)  # None too while another thread is still loading it
-        if kind is not None and _is_foreign(loaded, tuple(map(vars(kind).get, names))):
+        if kind is None:
+            continue
+        if kind.__module__ != module or _is_foreign(loaded, tuple(map(vars(kind).get, names))):
             return True
     return False
 
 
 def _places() -> Iterator[_Place]:
-    """Yield each module, class and function that a call passes through, as far as they are loaded."""
+    """Yield all loaded modules, classes and functions through which a call passes."""
     for (module, name), names in _WATCHED.items():
         loaded = sys.modules.get(module)
         yield _Place(sys.modules.get, module, loaded)
@@ -130,7 +131,7 @@ def _places() -> Iterator[_Place]:
 
 def _is_foreign(loaded: Any, functions: tuple[Any, ...]) -> bool:
     """Answer whether one of the functions is of another package than the module."""
-    home = os.path.dirname(loaded.__file__)  # noqa: PTH120 - loads no pathlib
+    home = os.path.dirname(loaded.__file__) + os.sep  # noqa: PTH120 - loads no pathlib
     return any(
         type(function) is not FunctionType or not function.__code__.co_filename.startswith(home)
         for function in functions

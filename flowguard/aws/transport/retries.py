@@ -39,6 +39,8 @@ _PRICE, _PRICE_OF_THROTTLED = 14, 5
 _LONGEST: Final = 20.0
 _MOST_LONGER: Final = 5.0
 _AFTER: Final = "x-amz-retry-after"
+_DIGITS: Final = 15
+"""More than these say no time."""
 
 _JITTER: Final = random.SystemRandom()
 """It has no state that environments restored from one snapshot would share."""
@@ -69,6 +71,8 @@ class Quota:
 
     def earn(self, amount: int) -> None:
         """Give back what the last try of a success has cost, or 1."""
+        if self.left >= self._most:  # mostly, and a child of a fork may find the lock taken for good
+            return
         with self._lock:
             self.left = min(self._most, self.left + amount)
 
@@ -103,4 +107,5 @@ def delay(
     scale = 1.0 if is_throttled(operation, failed) else service.backoff
     waited = draw() * min(scale * 2.0 ** (attempt - 1), _LONGEST)
     asked = failed.headers.get(_AFTER, "")
-    return max(waited, min(int(asked) / 1000, waited + _MOST_LONGER)) if asked.isdecimal() else waited
+    is_time = asked.isdecimal() and len(asked) <= _DIGITS
+    return max(waited, min(int(asked) / 1000, waited + _MOST_LONGER)) if is_time else waited

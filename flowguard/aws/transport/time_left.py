@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from math import inf
 from typing import Final
@@ -22,17 +21,20 @@ def _without_end() -> int | None:
 _remaining: ContextVar[Callable[[], int | None]] = ContextVar("_remaining", default=_without_end)
 
 
-@contextmanager
-def within(remaining: Callable[[], int | None]) -> Iterator[None]:
+class within:  # noqa: N801 - it is used as a function
     """Let the calls of a block wait no longer than an invocation lasts. ``remaining`` returns ms, or None for no end.
 
     Threads that copy the context of the block are within it too.
     """
-    token = _remaining.set(remaining)
-    try:
-        yield
-    finally:
-        _remaining.reset(token)
+
+    def __init__(self, remaining: Callable[[], int | None]) -> None:
+        self._of_block = remaining
+
+    def __enter__(self) -> None:
+        self._token = _remaining.set(self._of_block)
+
+    def __exit__(self, *error: object) -> None:
+        _remaining.reset(self._token)
 
 
 def seconds_left() -> float:

@@ -16,6 +16,7 @@ from flowguard.deploy.needs import Deployment, stream_of
 from flowguard.deploy.planned.policies import allowed, documents_of
 from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import HERE, KINDS, REDRIVE_IS_GIVEN, Resource, Resources, queue_url
+from flowguard.deploy.planned.tags import lacks
 from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_known
 from flowguard.deploy.queue_arns import account_of
 
@@ -30,6 +31,9 @@ _OF_ACCOUNT: Final = {
     "Statement": [{"Effect": "Allow", "Principal": {"AWS": HERE.account}, "Action": "kms:*", "Resource": "*"}]
 }
 """The policy of a key for which nobody wrote one: roles may use it as their own policies say."""
+
+_OF_NOBODY: Final[Mapping[str, Any]] = {"Statement": []}
+"""Stands for the trust policy of a role for which nobody wrote one: IAM makes no such role."""
 
 _DEFAULT_BUS: Final = "default"
 _DAY_HOURS: Final = 24
@@ -73,7 +77,6 @@ class PlannedAccount:
     def __init__(self, resources: Resources, needed: Deployment) -> None:
         self._resources = resources
         self._unanswered = Unanswered()
-        self._twice: dict[str, str] = {}
         self._queues = {queue.name for queue in needed.queues}
         self._elsewhere = [topic for topic in needed.topics if needed.account not in (None, account_of(topic.arn))]
         self._made = {
@@ -91,17 +94,21 @@ class PlannedAccount:
         return True
 
     @property
+    def adds_tags(self) -> bool:
+        return self._resources.get_tags
+
+    @property
     def account(self) -> None:
         """Return None. A file does not say it."""
 
     def notes(self) -> Iterator[LiveFinding]:
         """Yield what the file does not say."""
         file = self._resources.file
-        for name, labels in sorted(self._twice.items()):
+        for alike in self._resources.of_one_name():
             yield error(
                 "name-twice",
-                name,
-                f"{labels} have one name",
+                str(alike[0].name),
+                f"{', '.join(resource.label for resource in alike)} have one name",
                 "AWS refuses the second, and the deployment fails",
                 "rename one, or take it out",
             )
@@ -183,6 +190,10 @@ class PlannedAccount:
 
     def queues_of(self, tag: str, flows: list[str]) -> None:
         """Return None. Queues of earlier releases are in no file."""
+
+    def untagged_queues(self, tag: str, flows: list[str], names: Sequence[str]) -> list[str]:
+        there = ((name, self._resources.named(_QUEUE, name)) for name in names)
+        return [name for name, queue in there if queue is not None and lacks(queue.properties, tag, flows)]
 
     def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None:
         answers = [*self._subscribed(self._resources.placed(topic))]
@@ -376,7 +387,28 @@ class PlannedAccount:
             return None
         boundary = role.properties.get("PermissionsBoundary")
         bounded = {} if boundary is None else {"PermissionsBoundary": {"PermissionsBoundaryArn": boundary}}
-        return self._answer(bounded, role)
+        told = {name: value for name, value in role.properties.items() if name in ("Path", "Tags")}
+        return self._answer({**bounded, **told}, role)
+
+    def trust(self, role: str) -> Any:
+        if (there := self._resources.named("AWS::IAM::Role", role)) is None:
+            self._unanswered.add("the role, which is none of the file's", role)
+            return None
+        if (document := there.properties.get("AssumeRolePolicyDocument", _OF_NOBODY)) is UNKNOWN:
+            self._unanswered.stop("AssumeRolePolicyDocument", role)
+        return document
+
+    def tags_of_function(self, name: str) -> Mapping[str, str] | None:
+        return self._tags_of(_FUNCTION, name)
+
+    def tags_of_table(self, name: str) -> Mapping[str, str] | None:
+        return self._tags_of(_TABLE, name.rpartition("/")[2])
+
+    def _tags_of(self, type_: str, name: str) -> Mapping[str, str] | None:
+        if (resource := self._one(type_, name)) is None:
+            return None
+        tags = self._answer(resource.properties, resource).get("Tags", ())
+        return {each["Key"]: each["Value"] for each in tags}
 
     # -- the bucket and the secret
 
@@ -402,12 +434,13 @@ class PlannedAccount:
     # -- what a role may do
 
     def denied(
-        self, role: str, actions: list[str], resource: str, context: Mapping[str, str] | None = None
+        self, role: str, actions: list[str], resource: str, context: Mapping[str, str | None] | None = None
     ) -> list[str]:
         """Return the actions that no policy of the file allows. What its policies leave open is noted."""
         name = role.rpartition("/")[2]
-        if (given := self._resources.named("AWS::IAM::Role", name)) is None:
-            self._unanswered.add("the role, which is none of the file's", name)
+        given = self._resources.named("AWS::IAM::Role", name)
+        if given is None or given.arn not in (UNKNOWN, self._resources.placed(role)):
+            self._unanswered.add("the role, which is none of the file's", name if given is None else role)
             return []
         documents = [*documents_of(given, self._resources)]
         place = self._resources.placed(resource)
@@ -456,12 +489,10 @@ class PlannedAccount:
         )
 
     def _choose(self, name: str, there: list[Resource]) -> None:
-        """Note which of several resources of one name it may be. AWS refuses the second of one place."""
+        """Stop where several places have resources of one name."""
         labels = ", ".join(resource.label for resource in there)
         if len({resource.place for resource in there}) > 1:
             self._unanswered.stop(f"which of {labels} it is, for they are in several places", name)
-        if len(there) > 1:
-            self._twice[name] = labels
 
     def _answer(self, values: Mapping[str, Any], resource: Resource) -> Answer:
         name = resource.name if resource.type in KINDS else UNKNOWN

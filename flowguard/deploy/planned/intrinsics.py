@@ -190,7 +190,7 @@ class Intrinsics:
             raise KeyError(label)
         self._resolving.add(label)
         try:
-            named = {name: self.resolved(given[name]) for name in (kind.name, kind.within) if name in given}
+            named = {name: self.resolved(given[name]) for name in kind.named_by if name in given}
         finally:
             self._resolving.discard(label)
         return Resource(f"{self._path}{label}", declared["Type"], named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from flowguard.deploy.planned.managed_policies import of_aws
@@ -35,7 +35,7 @@ def _document(policy: Any) -> Any:
     return policy.get("PolicyDocument", UNKNOWN) if isinstance(policy, dict) else UNKNOWN
 
 
-def allowed(documents: list[Any], action: str, resource: str, context: Mapping[str, str]) -> bool | None:
+def allowed(documents: list[Any], action: str, resource: str, context: Context) -> bool | None:
     """Answer whether policies allow an action on a resource. None if they leave it open."""
     answers = [
         (statement.get("Effect"), holds(statement, action, resource, context))
@@ -121,8 +121,17 @@ def key_lets_service(policy: Any, service: str, action: str) -> bool | None:
 
 def lets_service(documents: list[Any], service: str, action: str, context: Context) -> bool | None:
     """Answer whether the policies of a resource let a service act on it. None if they leave it open."""
-    answers = [_lets(each, lambda statement: names_service(statement, service), action, context) for each in documents]
-    return True if True in answers else None if None in answers else False
+    answers = [
+        (
+            statement.get("Effect"),
+            _both(names_service(statement, service), holds({**statement, "Resource": "*"}, action, "*", context)),
+        )
+        if isinstance(statement, dict)
+        else ("Allow", None)
+        for document in documents
+        for statement in statements_in(document)
+    ]
+    return _verdict(answers)
 
 
 def _lets(policy: Any, names: Callable[[Any], bool | None], action: str, context: Context) -> bool | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from flowguard.deploy.arns import LAMBDA
 from flowguard.deploy.planned.managed_policies import arn_of_aws
+from flowguard.deploy.planned.tags import as_list
 
 _STREAMS: Final = ("Kinesis", "DynamoDB", "MSK")
 _OUTSIDE: Final = "SelfManagedKafka"
@@ -20,6 +22,11 @@ _FOR_EVENTS: Final = {
     "MSK": "AWSLambdaMSKExecutionRole",
 }
 """The policies of AWS that SAM gives the roles that it makes."""
+
+_TRUSTS_LAMBDA: Final = {
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": [LAMBDA]}, "Action": ["sts:AssumeRole"]}]
+}
+"""The trust policy of the roles that SAM makes."""
 
 Section = dict[str, Any]
 
@@ -69,7 +76,11 @@ def _made(label: str, resource: Section, properties: Section) -> Section:
     def made(type_: str, given: Section) -> Section:
         return {"Type": type_, "Properties": given, **condition}
 
-    of_lambda = {name: value for name, value in properties.items() if name not in ("Policies", "Events")}
+    of_lambda = {name: value for name, value in properties.items() if name not in ("Policies", "Events", "Tracing")}
+    if "Tags" in properties:
+        of_lambda["Tags"] = _tags(properties)
+    if (tracing := properties.get("Tracing")) is not None:
+        of_lambda["TracingConfig"] = {"Mode": tracing}
     resources = {label: made("AWS::Lambda::Function", of_lambda)}
     if "Role" not in properties:
         resources[f"{label}Role"] = made("AWS::IAM::Role", _role(properties))
@@ -112,7 +123,11 @@ def _role(properties: Section) -> Section:
         made.append("AWSLambdaVPCAccessExecutionRole")
     if properties.get("Tracing") == "Active":
         made.append("AWSXrayWriteOnlyAccess")
+    of_role = {"Path": properties.get("RolePath"), "PermissionsBoundary": properties.get("PermissionsBoundary")}
     return {
+        **{name: value for name, value in of_role.items() if value is not None},
+        "AssumeRolePolicyDocument": properties.get("AssumeRolePolicyDocument", _TRUSTS_LAMBDA),
+        "Tags": _tags(properties),
         "Policies": [
             {"PolicyDocument": policy if "Statement" in policy else {"Fn::Transform": policy}} for policy in written
         ],
@@ -121,6 +136,12 @@ def _role(properties: Section) -> Section:
             *map(arn_of_aws, made),
         ],
     }
+
+
+def _tags(properties: Section) -> Any:
+    """Return the tags of a function as Lambda has them. SAM has a mapping."""
+    tags = properties.get("Tags", {})
+    return tags if isinstance(tags, dict) and _is_call(tags) else as_list(tags)
 
 
 def _arn(policy: Any) -> Any:

@@ -73,10 +73,36 @@ def not_judged(statement: Mapping[str, Any], context: Context) -> Iterator[str]:
 def names_service(statement: Mapping[str, Any], service: str) -> bool | None:
     """Answer whether a service is among the principals of a statement. None if it leaves that open.
 
-    Whether all of AWS are services too, each service decides.
+    Whether all of AWS are services too, each service decides, but for what is denied to all.
     """
+    denies = statement.get("Effect") == "Deny"
+    if "NotPrincipal" in statement and denies:
+        left_out = _any(_matches(name, service) for name in _principals(statement, "Service", "NotPrincipal"))
+        return None if left_out is None else not left_out
     named = [_matches(name, service) for name in _principals(statement, "Service")]
-    return _any([*named, *(None for name in _principals(statement, "AWS") if name == "*")])
+    return _any([*named, *(True if denies else None for name in _principals(statement, "AWS") if name == "*")])
+
+
+def others_trusted(document: Any, service: str, actions: Iterable[str]) -> Iterator[str]:
+    """Yield whom a trust policy allows one of the actions, beside a service. An action that is open may be one."""
+    lowered = [action.lower() for action in actions]
+    for statement in _known_statements([document]):
+        named = _any(_names(statement, "Action", each) for each in lowered)
+        if statement.get("Effect") != "Allow" or named is False:
+            continue
+        yield from (
+            str(each) for kind, each in _parties(statement, "Principal") if (kind, each) != ("Service", service)
+        )
+        if "NotPrincipal" in statement:
+            left_out = sorted(str(each) for _, each in _parties(statement, "NotPrincipal"))
+            yield f"everybody but {', '.join(left_out) or 'some'}"
+
+
+def _parties(statement: Mapping[str, Any], part: str) -> Iterator[tuple[str, Any]]:
+    """Yield the known principals of a statement, each with its kind."""
+    named = statement.get(part, UNKNOWN)
+    for kind, given in named.items() if isinstance(named, dict) else [("", named)]:
+        yield from ((kind, each) for each in _list(given) if is_known(each))
 
 
 def _known_statements(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
@@ -161,6 +187,8 @@ def _compared(operator: Any, key: Any, given: Any, context: Context) -> bool | N
 
 def _equals(value: Any, wanted: str) -> bool | None:
     """Answer whether a text is the same, wherever the file is deployed."""
+    if wanted.startswith("arn:") and is_known(value) and not {"*", "?"} & {*str(value)}:
+        return _matches(value, wanted)
     if not is_known(value) or any(place in str(value) for place in _HERE):
         return True if value == wanted else None
     return wanted in _HERE or value == wanted

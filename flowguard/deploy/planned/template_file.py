@@ -32,7 +32,7 @@ def resources_of(file: str, template: Any, parameters: Mapping[str, str], beside
         raise NotReadable(file, f"it has no parameter {', '.join(unknown)}")
     try:
         whole = Intrinsics(given, parameters, beside)
-        return Resources(file, [*whole.resources()], tuple(whole.dangling()))
+        return Resources(file, [*whole.resources()], tuple(whole.dangling()), get_tags=True)
     except RecursionError:
         raise NotReadable(file, "it is nested too deeply") from None
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from flowguard.deploy.planned.managed_policies import of_aws
 from flowguard.deploy.planned.resources import KINDS, REDRIVE_IS_GIVEN, Resource, queue_url
+from flowguard.deploy.planned.tags import as_list
 from flowguard.deploy.planned.values import UNKNOWN
 
 Block = Mapping[str, Any]
@@ -60,7 +61,7 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """CloudFormation's type of each that is looked at, and the argument with its name. Some are part of another one."""
 
-_JSON: Final = frozenset({"redrive_policy", "policy"})
+_JSON: Final = frozenset({"assume_role_policy", "policy", "redrive_policy"})
 """The arguments that are JSON in a text."""
 
 _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
@@ -73,7 +74,12 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "server_side_encryption.kms_key_arn": "SSESpecification.KMSMasterKeyId",
     },
     "aws_iam_policy": {"policy": "PolicyDocument"},
-    "aws_iam_role": {"permissions_boundary": "PermissionsBoundary", "managed_policy_arns": "ManagedPolicyArns"},
+    "aws_iam_role": {
+        "assume_role_policy": "AssumeRolePolicyDocument",
+        "path": "Path",
+        "permissions_boundary": "PermissionsBoundary",
+        "managed_policy_arns": "ManagedPolicyArns",
+    },
     "aws_iam_role_policy": {"role": "RoleName", "policy": "PolicyDocument"},
     "aws_kms_alias": {"name": "AliasName", "target_key_id": "TargetKeyId"},
     "aws_kms_key": {"policy": "KeyPolicy"},
@@ -84,6 +90,7 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "state": "State",
         "target.arn": "Target.Arn",
         "target.input": "Target.Input",
+        "target.role_arn": "Target.RoleArn",
     },
     "aws_lambda_event_source_mapping": {
         "event_source_arn": "EventSourceArn",
@@ -122,6 +129,7 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "logging_config.application_log_level": "LoggingConfig.ApplicationLogLevel",
         "kms_key_arn": "KmsKeyArn",
         "code_signing_config_arn": "CodeSigningConfigArn",
+        "tracing_config.mode": "TracingConfig.Mode",
         "vpc_config.subnet_ids": "VpcConfig.SubnetIds",
         "vpc_config.security_group_ids": "VpcConfig.SecurityGroupIds",
     },
@@ -183,6 +191,10 @@ def _own_policy(address: str, block: Block) -> Resource:
     return Resource(address, "AWS::SQS::QueuePolicy", {"Queues": queues, "PolicyDocument": _parsed(block["policy"])})
 
 
+_TAGGED: Final = ("aws_dynamodb_table", "aws_iam_role", "aws_lambda_function", "aws_sqs_queue")
+"""What is looked at for its tags."""
+
+
 def _properties(type_: str, block: Block) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for argument, name in _RENAMED.get(type_, {}).items():
@@ -199,10 +211,19 @@ def _properties(type_: str, block: Block) -> dict[str, Any]:
     if type_ == "aws_sns_topic_policy":
         arn = block.get("arn", UNKNOWN)
         properties["Topics"] = arn if arn is UNKNOWN else [arn]
+    if type_ in _TAGGED:
+        properties |= _tags(block)
     if type_ == "aws_iam_role":
         inline = block.get("inline_policy", [])
         properties["Policies"] = inline if inline is UNKNOWN else [_inline(each) for each in inline]
     return properties
+
+
+def _tags(block: Block) -> dict[str, Any]:
+    """Return the tags of a resource, with those that its provider adds where the plan says these."""
+    every = block.get("tags_all")
+    tags = every if isinstance(every, dict) else block.get("tags")
+    return {} if tags is None else {"Tags": as_list(tags)}
 
 
 def _at(block: Any, path: str) -> Any:

@@ -217,7 +217,11 @@ class _Plan:
         if type_ not in KINDS:
             return UNKNOWN
         kind, values = KINDS[type_], resource["values"]
-        named = {kind.name: values.get(argument), kind.within: values.get("event_bus_name")}
+        named = {
+            kind.name: values.get(argument),
+            kind.within: values.get("event_bus_name"),
+            kind.path: values.get("path"),
+        }
         there = Resource(addresses[0], type_, {key: value for key, value in named.items() if value is not None})
         return _of_resource(there, attribute)
 

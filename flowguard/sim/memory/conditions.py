@@ -63,6 +63,7 @@ class ConditionExpression:
     checks: tuple[Check, ...]
     names: frozenset[str]
     values: frozenset[str]
+    attributes: frozenset[str]
 
 
 @lru_cache(maxsize=4096)
@@ -71,7 +72,8 @@ def condition(kind: str, text: str, names: Names) -> ConditionExpression:
     parser = _ConditionParser(reader)
     holds = parser.test(parser.either())
     reader.end()
-    return ConditionExpression(holds, tuple(parser.checks), frozenset(reader.names_used), frozenset(reader.values_used))
+    used = map(frozenset[str], (reader.names_used, reader.values_used, reader.attributes))
+    return ConditionExpression(holds, tuple(parser.checks), *used)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class DynamoDB:
             "UpdateItem": operation(lambda params: self._write("Update", params), f"{_WRITE} Key UpdateExpression"),
             "DeleteItem": operation(lambda params: self._write("Delete", params), f"{_WRITE} Key"),
             "Query": operation(
-                lambda params: query(self.table(params), params), f"{_PAGE} KeyConditionExpression ScanIndexForward"
+                lambda params: query(self.table(params), params, self._around.scans),
+                f"{_PAGE} KeyConditionExpression ScanIndexForward",
             ),
             "Scan": operation(lambda params: scan(self.table(params), params, self._around.scans), _PAGE),
             "BatchGetItem": operation(self._batch_get, "RequestItems ReturnConsumedCapacity"),

@@ -69,6 +69,7 @@ class Reader:
         self.kind = kind
         self.names_used: set[str] = set()
         self.values_used: set[str] = set()
+        self.attributes: set[str] = set()
         self._names = dict(names)
         if byte_size(text) > LONGEST_EXPRESSION:
             raise self.wrong(
@@ -182,6 +183,7 @@ class Reader:
 
     def path(self) -> Path:
         parts: list[str | int] = [self._name()]
+        self.attributes.add(str(parts[0]))
         while self.next() in (".", "["):
             if self.take() == ".":
                 parts.append(self._name())

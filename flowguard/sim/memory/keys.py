@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from flowguard.sim.limits.fault import Fault, invalid
 from flowguard.sim.limits.items import check_key_size
-from flowguard.sim.memory.comparing import begins
+from flowguard.sim.memory.comparing import begins, upper_not_below
 from flowguard.sim.memory.grammar import Check, Given, Names, Reader, Values, only
 from flowguard.sim.memory.values import ORDERED, Item, Value, order, stored_item, tag_of, weight
 
@@ -82,6 +82,7 @@ class Schema:
         return tuple(order(item[name]) for name, _ in self.types)
 
 
+_TEXTS: Final = frozenset({"S", "B"})
 _SIGNS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
     "<": operator.lt,
@@ -150,7 +151,10 @@ def key_condition(kind: str, text: str, names: Names) -> KeyCondition:
     checks: list[Check] = []
     for test in tests:
         for name in test.given:
-            checks += only(Given(name), ORDERED, test.sign, kind)
+            checks += only(Given(name), _TEXTS if test.sign == "begins_with" else ORDERED, test.sign, kind)
+        if test.sign == "BETWEEN":
+            low, high = test.given
+            checks.append(upper_not_below(low, high, kind))
     return KeyCondition(tuple(tests), tuple(checks), frozenset(reader.names_used), frozenset(reader.values_used))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from flowguard.sim.limits.fault import invalid
 from flowguard.sim.limits.items import LARGEST_ITEM
@@ -51,6 +51,7 @@ class Index:
 
     schema: Schema
     attributes: tuple[Path, ...] | None
+    is_global: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,9 @@ class Table:
         return item
 
 
+_INDEXES: Final = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
+
+
 def check_size(item: Item, too_large: str) -> None:
     """Check that the item may be stored. ``too_large`` is the error's message otherwise."""
     if item_weight(item) > LARGEST_ITEM:
@@ -95,7 +99,6 @@ def table_from(params: Params, arn: str, now: int) -> Table:
     """Build the table that a CreateTable call asks for."""
     types = {param["AttributeName"]: param["AttributeType"] for param in params["AttributeDefinitions"]}
     schema = _schema(params["KeySchema"], types)
-    indexes = [*params.get("GlobalSecondaryIndexes", ()), *params.get("LocalSecondaryIndexes", ())]
     description = {
         "TableName": params["TableName"],
         "KeySchema": params["KeySchema"],
@@ -104,17 +107,27 @@ def table_from(params: Params, arn: str, now: int) -> Table:
         "TableArn": arn,
         "CreationDateTime": now / 1000,
         "BillingModeSummary": {"BillingMode": params.get("BillingMode", "PROVISIONED")},
+        **{kind: [_shown(index, kind) for index in params[kind]] for kind in _INDEXES if params.get(kind)},
     }
-    read = {index["IndexName"]: _index(index, types, schema) for index in indexes}
+    read = {
+        index["IndexName"]: _index(index, types, schema, is_global=kind == "GlobalSecondaryIndexes")
+        for kind in _INDEXES
+        for index in params.get(kind, ())
+    }
     return Table(params["TableName"], schema, read, description)
 
 
-def _index(definition: Mapping[str, Any], types: Mapping[str, str], table: Schema) -> Index:
+def _shown(index: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    status = {"IndexStatus": "ACTIVE"} if kind == "GlobalSecondaryIndexes" else {}
+    return {**{name: index[name] for name in ("IndexName", "KeySchema", "Projection")}, **status}
+
+
+def _index(definition: Mapping[str, Any], types: Mapping[str, str], table: Schema, *, is_global: bool) -> Index:
     schema, projection = _schema(definition["KeySchema"], types), definition["Projection"]
     if projection["ProjectionType"] == "ALL":
-        return Index(schema, None)
+        return Index(schema, None, is_global)
     names = dict.fromkeys([*table.names, *schema.names, *projection.get("NonKeyAttributes", ())])
-    return Index(schema, tuple((name,) for name in names))
+    return Index(schema, tuple((name,) for name in names), is_global)
 
 
 def _schema(parts: list[Mapping[str, str]], types: Mapping[str, str]) -> Schema:

@@ -35,7 +35,7 @@ from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
 from flowguard.testing.explorer.checks.unplayed import unplayed
 from flowguard.testing.explorer.record.question import Question as Question
-from flowguard.testing.explorer.record.schedule import OF_WEATHER
+from flowguard.testing.explorer.record.schedule import OF_CODE, OF_WEATHER
 from flowguard.testing.explorer.record.schedule import NoSuchSchedule as NoSuchSchedule
 from flowguard.testing.explorer.record.schedule import Schedule as Schedule
 from flowguard.testing.explorer.record.unmet import UnmetSchedule as UnmetSchedule
@@ -52,11 +52,13 @@ from flowguard.testing.explorer.run.given_buckets import GivenBuckets as GivenBu
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.inbox import Later as Later
 from flowguard.testing.explorer.run.module_state import with_imported
+from flowguard.testing.explorer.run.old_code import GivenCode as GivenCode
 from flowguard.testing.explorer.run.outside_world import GivenOutside as GivenOutside
 from flowguard.testing.explorer.run.outside_world import OutsideAnswer as OutsideAnswer
 from flowguard.testing.explorer.run.outside_world import OutsideRequest as OutsideRequest
 from flowguard.testing.explorer.run.parties import GivenAnswers as GivenAnswers
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
+from flowguard.testing.explorer.run.postgres_copies import GivenPostgres as GivenPostgres
 from flowguard.testing.explorer.run.sandbox import PATIENCE, Needs, Sandbox
 from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
 from flowguard.testing.explorer.run.time_to_live import TimeToLive as TimeToLive
@@ -104,11 +106,14 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     same: Same | None = None,
     network: Sequence[str] = (),
     outside: GivenOutside | None = None,
+    postgres: GivenPostgres | None = None,
     patience: float = PATIENCE,
     batch: int = 1,
     together: bool = False,
     insider: bool | None = None,
     weather: str = "",
+    before: GivenCode | None = None,
+    rollback: bool = True,
     fail_under: float | None = None,
     resume: str | Path | None = None,
     progress: Progress = unheard,
@@ -149,9 +154,10 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     in ``network``. ``outside`` are hosts that the handlers ask over HTTP or send mails to, and what each answers:
     ``{"psp.example": {"status": "paid"}}``, or a function of the :class:`OutsideRequest`; or ``OUTSIDE`` in the module.
     What is done there is compared like a table, and what is done twice without one idempotency key is done twice. So
-    are SQLite databases, of which each schedule has a copy. An invocation that takes more than ``patience`` seconds
-    of CPU, or does nothing for so long, is given up, which is a violation. ``engine`` is :func:`in_memory` or
-    :func:`on_moto`.
+    are databases of SQLite, and those of PostgreSQL that ``postgres`` or ``POSTGRES`` in the module gives by the URL of
+    a test database: each schedule has a copy, which the handlers connect to by psycopg or the Data API. An invocation
+    that takes more than ``patience`` seconds of CPU, or does nothing for so long, is given up, which is a violation.
+    ``engine`` is :func:`in_memory` or :func:`on_moto`.
 
     The functions of flows get up to ``batch`` records at once, 10 at most, and with ``together`` they are those of
     ``lambda_handler(…, together=True)``. A schedule has to end as the records do one by one, in some order. A plain
@@ -163,6 +169,11 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
 
     ``weather`` is a bad day as for ``flowguard replay --weather``, such as ``dynamodb-away=60m``. It begins before each
     call of the undisturbed run in turn, and each run has to end as without it.
+
+    ``before`` is the older code, for a release while messages are on their way: a directory that has the flows' modules
+    under the same names, or its flows. Schedules switch from it to the newer code before each delivery, and back, for
+    good and for one delivery, also right after each fault. Each part of an end has to be as either version leads to.
+    Without ``rollback`` nothing is said of what the older code does at last.
 
     With ``fail_under`` it is noted which lines of the handlers run: of the stages' methods, and of what these name in
     user code. Where fewer than so many of 100 did in all schedules, the verdict is ``not looked at``, and the report
@@ -180,7 +191,19 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     batching = checked_batching(batch, together=together)
     wanted = checked_percentage(fail_under)
     needs = Needs(
-        network, patience, buckets, stubs, answers, batching, insider, weather, outside, wanted is not None, ttl
+        network,
+        patience,
+        buckets,
+        stubs,
+        answers,
+        batching,
+        insider,
+        weather,
+        outside,
+        wanted is not None,
+        ttl,
+        postgres,
+        before,
     )
     search = partial(
         Search,
@@ -190,16 +213,19 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
         may_fail=may_fail,
         invariants_only=invariants_only,
     )
-    budget = SearchBudget(bound or 0, walks or 0, seed, most, for_good, seconds, twin=bound is walks is None)
+    budget = SearchBudget(
+        bound or 0, walks or 0, seed, most, for_good, seconds, twin=bound is walks is None, rollback=rollback
+    )
     began = time.perf_counter()
 
     def searched(engine: EngineFor, may_lack: bool) -> Report:
         with standing_in(SIMULATED_DATA_KEYS):  # requests are sealed before the engine is there
             sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs)
-            judged = [free, same, either, failing, any_order, may_fail, invariants_only, invariants]
+            judged = [free, same, either, failing, any_order, may_fail, invariants_only, invariants, rollback]
             with sandbox, _known(resume, sandbox, judged, wanted) as known:
                 runs = Runs(sandbox, free, same, either, may_lack=may_lack, known=known)
                 report = search(runs, progress=progress).all(budget)
+                report = replace(report, unwritten=known.unwritten if known is not None else "")
                 return report if wanted is None else replace(report, lines=sandbox.lines.result(wanted))
 
     return replace(_on_engines(engine, searched), seconds=time.perf_counter() - began)
@@ -244,11 +270,13 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     same: Same | None = None,
     network: Sequence[str] = (),
     outside: GivenOutside | None = None,
+    postgres: GivenPostgres | None = None,
     patience: float = PATIENCE,
     batch: int = 1,
     together: bool = False,
     insider: bool | None = None,
     weather: str = "",
+    before: GivenCode | None = None,
     debugger: Debugger | None = None,
 ) -> Trace:
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
@@ -256,15 +284,20 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
     there is not. ``tables``, ``items``, ``invariants``, ``free``, ``either``, ``ttl``, ``seed``, ``engine``,
     ``offload_above``, ``failing``, ``any_order``, ``may_fail``, ``invariants_only``, ``buckets``, ``stubs``,
-    ``answers``, ``same``, ``network``, ``outside``, ``patience``, ``batch``, ``together``, ``insider`` and ``weather``
-    are as for :func:`explore`. Where something is wrong, a ``debugger`` stops in the handler before the call at which
-    the schedule parts from the undisturbed run, or at the exception.
+    ``answers``, ``same``, ``network``, ``outside``, ``postgres``, ``patience``, ``batch``, ``together``, ``insider``,
+    ``weather`` and ``before`` are as for :func:`explore`. Where something is wrong, a ``debugger`` stops in the handler
+    before the call at which the schedule parts from the undisturbed run, or at the exception.
     """
     wanted = Schedule.parse(schedule)
     if wanted.has(OF_WEATHER) and not weather:
         raise SettingsError("weather", f"the schedule {schedule!r} has some; say which")
+    if wanted.has(OF_CODE) and before is None:
+        raise SettingsError("before", f"the schedule {schedule!r} switches to another code; say where the old one is")
     batching = checked_batching(batch, together=together)
-    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside, ttl=ttl)
+    needs = Needs(
+        network, patience, buckets, stubs, answers, batching, insider, weather, outside, ttl=ttl, postgres=postgres,
+        before=before,
+    )  # fmt: skip
     search = partial(
         Search,
         invariants=invariants,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -20,6 +21,7 @@ from flowguard.flow import ATTACH, Flow
 from flowguard.names.ids import ObjectId
 from flowguard.operate.own_letters import letter_refusal
 from flowguard.outcome import Done, Outcome
+from flowguard.payload.encoding import encode
 from flowguard.settings import Settings
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
@@ -27,6 +29,12 @@ from flowguard.step import Step
 from flowguard.testing import FlowClock, FlowRunner
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redrive import Fate, asker_of
+
+
+def as_written(kind: type[Any], value: BaseModel, *, what: str) -> str:
+    """Write a request as a release that can read it, of which this one knows nothing."""
+    return encode(value)
+
 
 FULL, UNREAD = [True], [False]
 """Whether the plane has no seat, and whether this release cannot read a request for seats."""
@@ -77,6 +85,11 @@ class Confirm(Stage[Seated], name="confirm"):
 
 class Trips(Flow, name="trips", object_id="trip"):
     stages = (Book, Confirm)
+
+
+@pytest.fixture(autouse=True)
+def of_another_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowguard.flow.written", as_written)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.commit_texts import CommitTexts
+from flowguard.aws.items import run_key
 from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Function, Queue
@@ -194,7 +195,8 @@ def test_a_run_whose_state_fills_the_item_can_still_end_failed(dynamodb_local_ur
 
 def _fits(clients: Clients, claim: Claim, state: str) -> bool:
     try:
-        CommitTexts(_packing(clients, "inside"), "").pack(claim, commit(outbox=None, state=state))
+        key = run_key(claim.message.flow, claim.message.object_id)
+        CommitTexts(_packing(clients, "inside"), "").pack(claim, commit(outbox=None, state=state), key)
     except Reject:
         return False
     return True

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import invalidate_caches
 from pathlib import Path
 from typing import Any, Final
 
 import botocore.session
 import pytest
 from botocore.exceptions import EndpointConnectionError
+from botocore.httpsession import get_cert_path
 from botocore.regions import EndpointResolver
 
 from flowguard.aws import clients as made
@@ -203,6 +205,9 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return environment
 
 
+NOT_SO: Final = "the lean client has no such service, or no credentials that it can use"
+
+
 @pytest.mark.usefixtures("in_lambda")
 def test_clients_of_a_function_are_lean() -> None:
     with logged("flowguard") as lines:
@@ -212,7 +217,8 @@ def test_clients_of_a_function_are_lean() -> None:
     assert [one.meta.region_name for one in found] == ["eu-west-1"] * 3
     assert [one._attempts for one in found] == [4, 1, 4]
     assert clients.sns.meta.service_model.service_name == "sns"
-    assert lines == ["calls of AWS are made by the lean client"]
+    lean = [f"calls of {service} are made by the lean client" for service in ("dynamodb", "dynamodb", "sqs")]
+    assert lines == lean
 
 
 def test_clients_at_an_endpoint_call_where_botocore_would(in_lambda: dict[str, str]) -> None:
@@ -226,10 +232,23 @@ def test_clients_at_an_endpoint_call_where_botocore_would(in_lambda: dict[str, s
 
 @pytest.mark.usefixtures("in_lambda")
 @pytest.mark.parametrize("handed_in", [{"session": botocore.session}, {"endpoint_urls": {"sqs": "http://x"}}])
-def test_a_session_or_an_endpoint_of_the_callers_own_is_botocores(handed_in: dict[str, Any]) -> None:
+def test_a_session_or_an_endpoint_of_the_callers_own_is_botocores(
+    handed_in: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = Clients(**handed_in)
+    monkeypatch.setattr(clients, "_botocore_client", lambda service, once: service)
     with logged("flowguard") as lines:
-        assert Clients(**handed_in)._why_botocore == "a session or an endpoint was handed in"
-    assert lines == ["calls of AWS are made by boto3: a session or an endpoint was handed in"]
+        assert str(clients.dynamodb) == "dynamodb"
+    assert lines == ["calls of dynamodb are made by boto3: a session or an endpoint was handed in"]
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_the_line_says_who_makes_the_calls_where_the_lean_client_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowguard.aws.transport.made.json_client", lambda *_, **__: None)
+    with logged("flowguard") as lines:
+        client: Any = Clients().dynamodb
+    assert not isinstance(client, JSONClient)
+    assert lines == [f"calls of dynamodb are made by boto3: {NOT_SO}"]
 
 
 @pytest.mark.parametrize(("kind", "connected"), [("on-demand", ["dynamodb", "sqs"]), ("snap-start", [])])
@@ -246,6 +265,20 @@ def test_connections_are_opened_while_a_function_is_initialised(
         prepare_clients("dynamodb", "sqs")
     assert found == connected
     assert {"dynamodb", "sqs"} <= vars(made.prepared_clients()).keys()
+
+
+def test_a_client_that_few_events_call_is_connected_by_the_handler_that_needs_it(
+    in_lambda: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(made, "_prepared", {})
+    monkeypatch.setattr(JSONClient, "connect", lambda client: found.append(client._service.name))
+    in_lambda["AWS_LAMBDA_INITIALIZATION_TYPE"] = "on-demand"
+    prepare_clients("dynamodb", "sqs", unconnected=("sqs",))
+    assert found == ["dynamodb"]
+    assert "sqs" in vars(made.prepared_clients())
+    prepare_clients("dynamodb", "sqs")
+    assert found == ["dynamodb", "sqs"]
 
 
 @pytest.mark.usefixtures("in_lambda")
@@ -305,14 +338,25 @@ def _client(session: Any, service: str) -> Any:
     return _made[service]
 
 
-def test_certificates_are_those_of_the_variable_or_botocores() -> None:
+def test_certificates_are_those_of_the_variable_or_botocores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def made(**more: str) -> Any:
-        return json_client("sqs", {**LAMBDA, **more}, lambda: None, lambda: None)
+        client: Any = json_client("sqs", {**LAMBDA, **more}, lambda: None, lambda: None)
+        return client._place.connections._bundle
 
-    file = Path(made()._place.connections._bundle)
-    assert file == Path(botocore.__file__).parent / "cacert.pem"
-    assert file.exists()
-    assert made(AWS_CA_BUNDLE="/etc/mine.pem")._place.connections._bundle == "/etc/mine.pem"
+    assert made() == get_cert_path(True)
+    assert made(AWS_CA_BUNDLE="/etc/mine.pem") == "/etc/mine.pem"
+    brought = str(Path(botocore.__file__).parent / "cacert.pem")
+    without = [path for path in sys.path if not (Path(path) / "certifi").exists()]
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *without])
+    assert made() == brought, "there is none"
+    (tmp_path / "certifi").mkdir()
+    invalidate_caches()
+    assert made() == brought, "a folder that is no package"
+    (tmp_path / "certifi" / "__init__.py").touch()
+    invalidate_caches()
+    assert made() == brought, "a certifi without certificates of its own"
+    (tmp_path / "certifi" / "cacert.pem").touch()
+    assert made() == str(tmp_path / "certifi" / "cacert.pem")
 
 
 class _Session:

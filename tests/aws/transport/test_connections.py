@@ -132,14 +132,14 @@ def test_a_call_that_is_broken_off_leaves_no_connection_for_others(
 ) -> None:
     """The answer to it would be taken for that to the next call. An error that is no service's is not hidden."""
 
-    def broken(response: Any) -> Any:
-        response.fp.read(1)  # the server has the request by now
+    def broken(receive: Any) -> Any:
+        receive()  # the server has the request by now
         raise error
 
     with served(FINE) as server:
         connections = Connections(server.url)
         with monkeypatch.context() as patch:
-            patch.setattr("flowguard.aws.transport.http_answers.HTTPAnswer.begin", broken)
+            patch.setattr("flowguard.aws.transport.connections.read_answer", broken)
             with pytest.raises(error):
                 connections.exchange(HELLO)
         connections.exchange(HELLO)
@@ -188,11 +188,11 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
 CHUNKED: Final = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
 
 
-def test_an_answer_in_chunks_is_whole() -> None:
+def test_an_answer_in_chunks_is_whole_and_the_last_of_its_connection() -> None:
     with served(Reply(CHUNKED), FINE) as server:
         connections = Connections(server.url)
         assert [connections.exchange(HELLO).body for _ in range(2)] == [b"{}", b"{}"]
-        assert used(server) == [1, 1]
+        assert used(server) == [1, 2]
 
 
 def test_a_success_that_does_not_say_where_it_ends_is_no_answer() -> None:
@@ -289,8 +289,11 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def secure(certificate: Path) -> Iterator[tuple[str, list[int]]]:
-    """A server that speaks TLS. Its URL, and over which connection each request came."""
+def secure(certificate: Path, *, damaged: bool = False) -> Iterator[tuple[str, list[int]]]:
+    """A server that speaks TLS. Its URL, and over which connection each request came.
+
+    What it answers may be ``damaged`` on its way: no record of TLS that the client can read.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     context.set_alpn_protocols(["h2", "http/1.1"])
@@ -301,7 +304,10 @@ def secure(certificate: Path) -> Iterator[tuple[str, list[int]]]:
             with context.wrap_socket(plain, server_side=True) as connection:
                 while connection.recv(65_536):
                     came.append(number)
-                    connection.sendall(FINE.sent)
+                    if damaged:
+                        os.write(connection.fileno(), b"\x17\x03\x03\x00\x20" + b"x" * 32)
+                    else:
+                        connection.sendall(FINE.sent)
         except OSError:
             pass
 
@@ -356,6 +362,27 @@ def test_one_that_nobody_vouches_for_is_not(certificate: Path) -> None:
         with pytest.raises(SSLError, match=r"mismatch|127\.0\.0\.1"):
             Connections(url.replace("localhost", "127.0.0.1"), str(certificate)).open()
         assert came == []
+
+
+def test_what_tls_cannot_read_of_an_answer_is_no_failed_handshake(certificate: Path) -> None:
+    """The service has got the request: who believes that nothing was sent would make it again."""
+    with secure(certificate, damaged=True) as (url, came):
+        with pytest.raises(ConnectionClosedError):
+            Connections(url, str(certificate)).exchange(HELLO)
+        assert came == [1]
+
+
+def test_a_handshake_that_is_reset_is_a_connection_that_was_closed() -> None:
+    def reset() -> None:
+        accepted, _ = listening.accept()
+        accepted.recv(65_536)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        threading.Thread(target=reset, daemon=True).start()
+        with pytest.raises(ConnectionClosedError):
+            Connections(f"https://127.0.0.1:{listening.getsockname()[1]}").open()
 
 
 def test_a_handshake_that_is_not_answered_ends() -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.utils import formatdate
+from functools import partial
+from pathlib import Path
+from traceback import TracebackException
 from typing import Any, Final
 
 import pytest
@@ -14,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedErro
 
 from flowguard.aws.botocore_clients import BotocoreClients
 from flowguard.aws.transport.credentials import Credentials
+from flowguard.aws.transport.hidden import HiddenBytes, HiddenMap
 from flowguard.aws.transport.json_client import DOUBTED, MOST_ATTEMPTS, JSONClient
 from flowguard.aws.transport.retries import Quota
 from flowguard.aws.transport.services import SERVICES
@@ -394,6 +399,52 @@ def test_an_error_can_be_caught_by_the_class_that_the_client_names(server: Serve
     assert named.value.operation_name == "GetItem"
 
 
+@pytest.mark.parametrize("name", ["ConditionalCheckFailedException", "NoSuchException"])
+def test_the_first_one_can_too(server: Server, name: str) -> None:
+    """Python asks for the class when the error was raised."""
+    server.script(Reply(answer(400, {"__type": f"a#{name}", "message": "no"})))
+    client: Any = lean("dynamodb", server.url)
+    caught, kind = _caught(client, partial(get_item, client))
+    named = client.exceptions.ConditionalCheckFailedException
+    is_named = name == named.__name__
+    assert (caught, kind) == (("by its class", named) if is_named else ("by another", ClientError))
+
+
+def test_an_error_of_something_else_stays_what_it_is(server: Server) -> None:
+    assert _caught(lean("dynamodb", server.url), partial(int, "a")) == ("by another", ValueError)
+
+
+def _caught(client: Any, work: Callable[[], object]) -> tuple[str, type[Exception]]:
+    try:
+        work()
+    except client.exceptions.ConditionalCheckFailedException as error:
+        return "by its class", type(error)
+    except Exception as error:
+        return "by another", type(error)
+    raise AssertionError
+
+
+def test_each_call_has_an_id_of_its_own_and_each_try_that_of_its_call(server: Server) -> None:
+    busy = Reply(answer(500, {"__type": "#InternalServerError"}))
+    server.script(busy, Reply(answer(200, {})), Reply(answer(200, {})))
+    client: Any = lean("dynamodb", server.url)
+    get_item(client)
+    get_item(client)
+    first, again, second = (uuid.UUID(each.headers["amz-sdk-invocation-id"]) for each in server.requests)
+    assert first == again != second
+    assert {first.version, second.version} == {4}
+
+
+@pytest.mark.parametrize("date", ["Thu, 01 Jan 99999 00:00:00 GMT", "Thu, 01 Jan 9999999999999999999 00:00:00 GMT"])
+def test_a_date_that_no_calendar_has_corrects_nothing(server: Server, date: str) -> None:
+    server.script(Reply(answer(400, {"__type": "#InvalidSignatureException"}, {"date": date})))
+    client: Any = lean("dynamodb", server.url)
+    client._is_understood = True
+    with pytest.raises(ClientError, match="InvalidSignatureException"):
+        get_item(client)
+    assert client._skew == 0
+
+
 def test_what_has_no_form_in_json_botocore_says(server: Server) -> None:
     client: Any = lean("sqs", server.url)
     with pytest.raises(ParamValidationError):
@@ -441,3 +492,29 @@ def test_no_secret_is_in_a_log_an_error_or_a_text(server: Server) -> None:
     texts = [*lines, repr(raised.value), repr(vars(raised.value)), repr(client), repr(vars(client))]
     for secret in (KEYS.secret_key, str(KEYS.token), signature):
         assert not any(secret in text for text in texts)
+
+
+LOST: Final = Reply(b"", "close")
+ITEM: Final = {"Item": {"a": {"S": "of-the-item"}}, "__type": "#ConditionalCheckFailedException", "message": "m"}
+
+
+@pytest.mark.parametrize("reply", [LOST, Reply(answer(400, ITEM)), Reply(answer(200, b"{of-the-item"))])
+def test_no_secret_or_payload_is_in_a_traceback_that_shows_locals(server: Server, reply: Reply) -> None:
+    server.script(reply)
+    client: Any = lean("dynamodb", server.url)
+    with pytest.raises((ConnectionClosedError, ClientError)) as raised:
+        client.update_item(TableName="t", Key={"pk": {"S": "of-the-payload"}})
+    authorization = server.requests[0].headers["authorization"]
+    shown = TracebackException.from_exception(raised.value, capture_locals=True)
+    of_client = [frame for frame in shown.stack if Path(frame.filename).parent.name == "transport"]
+    assert any(frame.locals for frame in of_client)
+    ours = [frame for frame in of_client if "tests" not in Path(frame.filename).parts]
+    texts = [text for frame in ours for text in (frame.locals or {}).values()]
+    assert any("bytes>" in text for text in texts)
+    for secret in (KEYS.secret_key, str(KEYS.token), authorization, "AWS4-HMAC", "of-the-payload", "of-the-item"):
+        assert not any(secret in text for text in texts)
+
+
+def test_what_is_hidden_says_how_much_it_is() -> None:
+    assert repr(HiddenBytes(b"secret")) == "<6 bytes>"
+    assert repr(HiddenMap(host="secret", date="secret")) == "<host, date>"

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.machinery import PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+import botocore
 import pytest
 from botocore.client import BaseClient
 
@@ -182,11 +184,32 @@ def test_what_is_not_loaded_or_only_half_is_not_patched(left: str, monkeypatch: 
     elif left == "the class":
         monkeypatch.setitem(sys.modules, "botocore.client", half)
     else:
-        half.__file__, half.BaseClient = "x", object
+        half.__file__, half.BaseClient = "x", type("BaseClient", (), {"__module__": "botocore.client"})
         monkeypatch.setitem(sys.modules, "botocore.client", half)
         monkeypatch.setattr(patched, "_WATCHED", {("botocore.client", "BaseClient"): ("_make_api_call",)})
     assert not Watch().is_watched()
     assert not is_patched()
+
+
+def test_a_class_that_stands_for_botocores_is_a_patch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may inherit each method: so do the connections of a recorder of HTTP."""
+
+    class Recording(http.client.HTTPConnection):
+        """Has nothing of its own."""
+
+    watch = Watch()
+    assert not watch.is_watched()
+    monkeypatch.setattr(http.client, "HTTPConnection", Recording)
+    assert watch.is_watched()
+    assert is_patched()
+
+
+def test_code_of_a_package_whose_name_begins_alike_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = f"{Path(botocore.__file__).parent}_tracer/patch.py"
+    names: dict[str, Any] = {}
+    exec(compile("def _make_api_call(self, *given): ...", file, "exec"), names)  # noqa: S102 - a function of that file
+    monkeypatch.setattr(BaseClient, "_make_api_call", names["_make_api_call"])
+    assert is_patched()
 
 
 def test_an_importer_that_changes_nothing_is_judged_once(importers: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

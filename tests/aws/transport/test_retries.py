@@ -66,7 +66,7 @@ def test_the_codes_are_botocores() -> None:
     assert quota.RetryQuota.INITIAL_CAPACITY == CAPACITY
 
 
-ASKED: Final = (None, "0", "100", "4000", "60000", "-5", "soon", "1.5", "")
+ASKED: Final = (None, "0", "100", "4000", "60000", "-5", "soon", "1.5", "", "9" * 15, "9" * 320, "9" * 5_000)
 
 
 @pytest.mark.parametrize("drawn", [0.0, 0.3, 1.0])
@@ -82,6 +82,19 @@ def test_pauses_are_botocores(service: str, drawn: float) -> None:
         failed = Failed(status, code, {} if asked is None else {"x-amz-retry-after": asked})
         ours = delay(SERVICES[service], operation, failed, attempt, lambda: drawn)
         assert ours == pytest.approx(theirs.delay_amount(judged)), (attempt, status, asked)
+
+
+def test_a_full_quota_earns_nothing_and_takes_no_lock() -> None:
+    """A fork may have taken place while another thread had it: nobody gives it back in the child."""
+
+    class Taken:
+        def __enter__(self) -> None:
+            raise AssertionError
+
+    ours = Quota(20)
+    ours._lock = Taken()  # type: ignore[assignment]  # nobody takes it
+    ours.earn(1)
+    assert ours.left == 20
 
 
 def test_a_quota_is_spent_and_earned() -> None:

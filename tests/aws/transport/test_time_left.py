@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
+import threading
 import time
 from contextlib import suppress
 from contextvars import copy_context
@@ -114,12 +116,66 @@ def test_an_answer_is_waited_for_no_longer() -> None:
         assert time.monotonic() - begun < 2
 
 
+class Endless:
+    """A server that sends the same bytes again and again, after those that an answer begins with."""
+
+    def __init__(self, begun: bytes, again: bytes) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._begun, self._again = begun, again
+        self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with suppress(OSError), self._server, self._server.accept()[0] as accepted:
+            accepted.recv(65_536)
+            accepted.sendall(self._begun)
+            while True:
+                accepted.sendall(self._again)
+
+
+@pytest.mark.parametrize(
+    ("begun", "again"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", b" " * 9_999),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 999999999\r\n\r\n", b" " * 9_999),
+        (b"HTTP/1.1 200 OK\r\n", b"x"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["a body", "a body of another form", "a head", "interim answers"],
+)
+def test_an_answer_in_pieces_is_waited_for_no_longer(begun: bytes, again: bytes) -> None:
+    """Each look at the clock takes a second, and there are two before anything is received."""
+    moments = itertools.count()
+    connections = Connections(Endless(begun, again).url, clock=lambda: float(next(moments)))
+    with pytest.raises(ReadTimeoutError):
+        connections.exchange(b"POST / HTTP/1.1\r\n\r\n", 8.0)
+    assert next(moments) < 12
+
+
+def test_a_request_that_nobody_reads_is_sent_no_longer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url, begun = f"http://127.0.0.1:{server.getsockname()[1]}", time.monotonic()
+        with pytest.raises(ReadTimeoutError):
+            Connections(url).exchange(b"x" * 50_000_000, 0.2)
+    assert time.monotonic() - begun < 2
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_nothing_is_sent_when_no_time_is_left(seconds: float) -> None:
+    with served(Reply(answer(200, {}))) as server:
+        connections = Connections(server.url, clock=lambda: 5.0)
+        connections.open()
+        with pytest.raises(ReadTimeoutError):
+            connections.exchange(b"POST / HTTP/1.1\r\n\r\n", seconds)
+    assert server.requests == []
+
+
 def test_the_next_call_of_a_connection_may_wait_as_usual() -> None:
     with served(Reply(answer(200, {}))) as server:
         connections = Connections(server.url, read_seconds=7)
         for seconds, expected in ((0.5, 0.5), (inf, 7), (9, 7)):
             connections.exchange(b"POST / HTTP/1.1\r\n\r\n", seconds)
-            assert connections._kept[-1].connection.gettimeout() == expected
+            assert connections._kept[-1].connection.gettimeout() == pytest.approx(expected, abs=0.4)
 
 
 # -- a connection that cannot be made

@@ -18,7 +18,7 @@ from tests.deploy.everything import NEWS, PLACED
 from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import Text, findings, found_in, made, read
 from tests.deploy.templates import MODULES, SHIPPED, options_of, template, text_of
-from tests.deploy.test_doctor_security import ASKED, BOUNDARY, MODULE, OTHER_SIGNING
+from tests.deploy.test_doctor_security import ASKED, BOUNDARY, MODULE, OTHER_SIGNING, assumed_by
 from tests.deploy.test_keys import KEY
 from tests.deploy.test_keys import THEIRS as THEIR_KEY
 
@@ -377,6 +377,32 @@ SECURED: Final[dict[str, tuple[Callable[[Any], None], tuple[str, str]]]] = {
         put("SecuredAnswersFunction", CodeSigningConfigArn=None),
         ("code-signing-other", "secured-answers"),
     ),
+    "a path": (put("SecuredAnswersRole", Path="/"), ("role-path-other", "secured-answers")),
+    "a path without": (put("SecuredAnswersRole", Path=None), ("role-path-other", "secured-answers")),
+    "tags of a table": (put("FlowguardTable", Tags=None), ("tags-other", "flowguard")),
+    "the tag of a queue": (put("SecuredQueue", Tags=None), ("queue-untagged", "secured")),
+    "the tag of another flow's queue": (
+        put("SecuredQueue", Tags=[{"Key": "flowguard", "Value": "others"}, {"Key": "team", "Value": "secured"}]),
+        ("queue-untagged", "secured"),
+    ),
+    "tags of a role": (put("SecuredAnswersRole", Tags=None), ("tags-other", "secured-answers")),
+    "tags of a function": (
+        put("SecuredAnswersFunction", Tags=[{"Key": "team", "Value": "shop"}]),
+        ("tags-other", "secured-answers"),
+    ),
+    "tracing": (put("SecuredAnswersFunction", TracingConfig=None), ("tracing-other", "secured-answers")),
+    "trust": (
+        within("SecuredAnswersRole", "AssumeRolePolicyDocument", Statement=[]),
+        ("trust-missing", "secured-answers"),
+    ),
+    "no trust policy": (
+        put("SecuredAnswersRole", AssumeRolePolicyDocument=None),
+        ("trust-missing", "secured-answers"),
+    ),
+    "trust of others": (
+        within("SecuredAnswersRole", "AssumeRolePolicyDocument", Statement=[assumed_by("*")]),
+        ("trust-other", "secured-answers"),
+    ),
     "a network": (put("SecuredAnswersFunction", VpcConfig=None), ("network-other", "secured-answers")),
     "a secret": (put("FlowguardSigningKeysSecret", KmsKeyId=THEIR_KEY), ("key-other", "flowguard/signing-keys")),
 }
@@ -386,6 +412,38 @@ SECURED: Final[dict[str, tuple[Callable[[Any], None], tuple[str, str]]]] = {
 def test_what_is_not_as_an_account_asks_is_found(what: str) -> None:
     change, expected = SECURED[what]
     assert expected in secured(change)
+
+
+def without_actions(service: str) -> Callable[[Any], None]:
+    """Take what a role may do at a service."""
+
+    def change(template: Any) -> None:
+        [policy] = properties(template, "SecuredAnswersRole")["Policies"]
+        statements = policy["PolicyDocument"]["Statement"]
+        statements[:] = [each for each in statements if not each["Action"][0].startswith(f"{service}:")]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("service", "may_not", "why"),
+    [
+        ("xray", "xray:PutTelemetryRecords, xray:PutTraceSegments", "X-Ray gets no traces of it"),
+        ("ec2", "ec2:UnassignPrivateIpAddresses", "Lambda makes no network interfaces for it, and does not start it"),
+    ],
+)
+def test_what_lambda_does_with_a_role_on_all_resources_is_looked_for(service: str, may_not: str, why: str) -> None:
+    options = DeployOptions.model_validate({**ASKED, "vpc": {"subnets": ["subnet-1"], "security_groups": ["sg-1"]}})
+    text, needed = made(MODULE, options, "cloudformation")
+    template = json.loads(text)
+    without_actions(service)(template)
+    [found] = [
+        each
+        for each in findings(read(json.dumps(template), "cloudformation"), needed, options)
+        if each.rule == "permission-missing"
+    ]
+    assert (found.severity.value, found.resource, found.why) == ("warning", "secured-answers", why)
+    assert found.what.endswith(f"{may_not} on all resources")
 
 
 def test_which_key_an_alias_names_is_not_known() -> None:
@@ -436,3 +494,131 @@ def test_a_role_is_looked_at_also_where_no_mapping_names_the_stream() -> None:
     looked = found_in("streaming", change=change)
     assert ("permission-missing", "error", "changes-notice") in looked
     assert ("source-missing", "error", "changes-notice") in looked
+
+
+# -- whom the scheduler's role trusts
+
+ACCOUNT: Final = {"Ref": "AWS::AccountId"}
+GROUP: Final = {"Fn::Sub": "arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule-group/flowguard"}
+OF_SCHEDULER: Final = "EventBridge Scheduler"
+
+
+def trusted(name: str = "ticking", **given: Any) -> list[Text]:
+    """What is found where the scheduler's role is trusted under a condition."""
+    condition = {"Condition": given} if given else {}
+    statement = assumed_by({"Service": "scheduler.amazonaws.com"}, **condition)
+    change = within("SchedulerRole", "AssumeRolePolicyDocument", Statement=[statement])
+    return [each for each in found_in(name, change=change) if each[0].startswith("trust")]
+
+
+@pytest.mark.parametrize("name", ["ticking", "approval"])
+def test_a_role_of_the_scheduler_that_is_trusted_for_others_is_found(name: str) -> None:
+    assert trusted(name) == [("trust-open", "warning", OF_SCHEDULER)]
+    assert trusted(name, StringEquals={"aws:SourceAccount": ACCOUNT}) == [("trust-open", "warning", OF_SCHEDULER)]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"aws:SourceAccount": ACCOUNT, "aws:SourceArn": GROUP},
+        {"aws:SourceArn": GROUP},
+        {"aws:SourceArn": "arn:aws:scheduler:eu-west-1:123456789012:schedule-group/flowguard"},
+    ],
+)
+def test_a_role_of_the_scheduler_for_its_group_alone_is_as_it_should(condition: dict[str, Any]) -> None:
+    assert trusted(StringEquals=condition) == []
+
+
+@pytest.mark.parametrize("name", ["ticking", "approval"])
+def test_a_role_of_the_scheduler_that_trusts_another_group_is_found(name: str) -> None:
+    other = {"Fn::Sub": GROUP["Fn::Sub"].replace("/flowguard", "/others")}
+    assert trusted(name, StringEquals={"aws:SourceArn": other}) == [("trust-missing", "error", OF_SCHEDULER)]
+
+
+def test_the_role_of_a_schedule_is_looked_at_where_no_function_names_one() -> None:
+    def change(file: Any) -> None:
+        for each in file["Resources"].values():
+            if each["Type"] == "AWS::Lambda::Function":
+                each["Properties"]["Environment"]["Variables"].pop("FLOWGUARD_SCHEDULER_ROLE", None)
+        statement = assumed_by({"Service": "scheduler.amazonaws.com"})
+        file["Resources"]["SchedulerRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"] = [statement]
+
+    assert ("trust-open", "warning", OF_SCHEDULER) in found_in("ticking", change=change)
+
+
+def test_a_trust_policy_that_the_deployment_says_is_noted() -> None:
+    looked = secured(put("SecuredAnswersRole", AssumeRolePolicyDocument={"Fn::Transform": {"Name": "Ours"}}))
+    assert ("trust-missing", "secured-answers") not in looked
+    assert looked - NOT_SAID == {("not-looked-at", "SecuredAnswersRole")}
+
+
+@pytest.mark.parametrize(
+    ("account", "of", "is_missing"),
+    [
+        ("123456789012", ACCOUNT, False),
+        ("123456789012", "123456789012", False),
+        ("123456789012", "210987654321", True),
+        (None, "210987654321", False),
+    ],
+)
+def test_a_role_for_another_account_than_the_options_name_is_found(
+    account: str | None, of: Any, is_missing: bool
+) -> None:
+    statement = assumed_by({"Service": "lambda.amazonaws.com"}, Condition={"StringEquals": {"aws:SourceAccount": of}})
+    options = DeployOptions.model_validate({**ASKED, "account": account})
+    text, needed = made(MODULE, options, "cloudformation")
+    template = json.loads(text)
+    within("SecuredAnswersRole", "AssumeRolePolicyDocument", Statement=[statement])(template)
+    looked = findings(read(json.dumps(template), "cloudformation"), needed, options)
+    assert [each.resource for each in looked if each.rule == "trust-missing"] == ["secured-answers"] * is_missing
+
+
+def test_a_role_of_the_scheduler_for_another_account_than_the_options_name_is_found() -> None:
+    condition = {"aws:SourceAccount": "210987654321", "aws:SourceArn": GROUP}
+    assert trusted(StringEquals=condition) == [], "which account it is deployed to is not known"
+    options = options_of("ticking").model_copy(update={"account": "123456789012"})
+    text, needed = made(MODULES["ticking"], options, "cloudformation")
+    template = json.loads(text)
+    statement = assumed_by({"Service": "scheduler.amazonaws.com"}, Condition={"StringEquals": condition})
+    within("SchedulerRole", "AssumeRolePolicyDocument", Statement=[statement])(template)
+    looked = findings(read(json.dumps(template), "cloudformation"), needed, options)
+    assert [each.resource for each in looked if each.rule.startswith("trust")] == [OF_SCHEDULER]
+
+
+@pytest.mark.parametrize(
+    ("form", "tags", "severity"),
+    [
+        ("cloudformation", [], "note"),
+        ("cloudformation", [{"Key": "team", "Value": "shop"}], "warning"),
+        ("sam", {}, "note"),
+        ("terraform-json", {}, "warning"),
+    ],
+)
+def test_tags_that_the_stack_may_have_are_a_note(form: str, tags: Any, severity: str) -> None:
+    """A plan of Terraform says the tags of the provider too."""
+    options = DeployOptions.model_validate({**ASKED, "tags": {"team": "checkout"}})
+    text, needed = made(MODULE, options, form)
+    template = json.loads(text)
+    if form == "terraform-json":
+        template["resource"]["aws_lambda_function"]["secured_answers"]["tags"] = tags
+    else:
+        put("SecuredAnswersFunction", Tags=tags)(template)
+    looked = findings(read(json.dumps(template), form), needed, options)
+    found = [(each.severity.value, each.resource) for each in looked if each.rule == "tags-other"]
+    assert found == [(severity, "secured-answers")]
+
+
+def test_what_a_file_has_not_is_missing_and_has_no_other_tags() -> None:
+    looked = secured(lambda template: template["Resources"].pop("FlowguardTable"))
+    assert ("table-missing", "flowguard") in looked
+    assert ("tags-other", "flowguard") not in looked
+
+
+@pytest.mark.parametrize(
+    "tags", [[{"Key": "team", "Value": {"Fn::Transform": {"Name": "Ours"}}}], {"Fn::Transform": {}}]
+)
+def test_tags_that_the_deployment_says_are_noted(tags: Any) -> None:
+    looked = secured(put("SecuredAnswersFunction", Tags=tags))
+    assert ("tags-other", "secured-answers") not in looked
+    assert ("queue-untagged", "secured") not in secured(put("SecuredQueue", Tags=tags))
+    assert [resource for rule, resource in looked if rule == "not-looked-at" and "secured-answers" in resource]

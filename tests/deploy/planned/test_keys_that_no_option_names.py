@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from flowguard.deploy.account import NotKnown
+from flowguard.deploy.codec_uses import FLOW
 from flowguard.deploy.key_checks import check_keys
 from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import Deployment, Permission, QueueNeed, Role, TableNeed, TopicNeed
@@ -62,9 +63,9 @@ class Answers:
     def function(self, name: str) -> Any:
         return None if self._role is None else {"Role": self._role}
 
-    def denied(self, role: str, actions: list[str], resource: str, context: Mapping[str, str]) -> Any:
+    def denied(self, role: str, actions: list[str], resource: str, context: Mapping[str, str | None]) -> Any:
         assert role == ROLE
-        self.asked.append(("denied", resource, *actions, *context.values()))
+        self.asked.append(("denied", resource, *actions, *filter(None, context.values())))
         return None if self._denied is None else [action for action in actions if action in self._denied]
 
 
@@ -132,6 +133,7 @@ DECRYPT: Final = "kms:Decrypt"
         (allows({"AWS": "arn:aws:iam::1:root"}), (), "error"),
         (allows({"AWS": "arn:aws:iam::1:root"}), None, "error"),
         (allows("*", Condition={"StringEquals": {"c:d": "x"}}), (DECRYPT,), None),
+        (allows("*", Condition={"StringEquals": {FLOW: "shop"}}), (), "error"),
         (None, (DECRYPT,), "warning"),
         (None, (), None),
         (None, None, None),

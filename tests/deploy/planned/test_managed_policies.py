@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import product
 from typing import Any, Final
 
 import pytest
@@ -27,7 +28,7 @@ AWS: Final[dict[str, Any]] = json.loads(aws_managed_policies_data)
 
 BASIC: Final = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
 ANSWERS: Final = "EverythingAnswersRole"
-Asked = tuple[str, str, tuple[tuple[str, str], ...]]
+Asked = tuple[str, str, tuple[tuple[str, str | None], ...]]
 
 
 def asked_of_roles() -> set[Asked]:
@@ -37,8 +38,8 @@ def asked_of_roles() -> set[Asked]:
         needed = needs(MODULES[name], options=options_of(name))
         for function in needed.functions:
             for statement in statements_of(needed, function):
-                context = tuple(sorted(statement.context(HERE.account).items()))
-                for arn in statement.arns:
+                for given, arn in product(statement.contexts(HERE.account), statement.arns):
+                    context = tuple(sorted(given.items()))
                     asked |= {(action, arn.filled(*HERE), context) for action in statement.actions}
     more = ("ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses", "xray:PutTraceSegments")
     actions = {"*", "kms:Decrypt", "logs:CreateLogGroup", "kinesis:SubscribeToShard", *more}

@@ -672,8 +672,23 @@ def test_a_role_is_there_or_not_the_files() -> None:
         return plain(answer), notes
 
     assert role() == ({}, set())
+    assert role(Path="/p/", Tags=[{"Key": "a", "Value": "b"}]) == (
+        {"Path": "/p/", "Tags": [{"Key": "a", "Value": "b"}]},
+        set(),
+    )
     assert role(PermissionsBoundary="b") == ({"PermissionsBoundary": {"PermissionsBoundaryArn": "b"}}, set())
     assert role(RoleName="x") == (None, {("r", "the role, which is none of the file's")})
+
+
+def test_a_trust_policy_is_the_roles_or_not_known() -> None:
+    def trust(**given: Any) -> Any:
+        return asked(lambda at: at.trust("r"), (ROLE, {"RoleName": "r", **given}))
+
+    document: dict[str, Any] = {"Statement": []}
+    assert trust(AssumeRolePolicyDocument=document) == (document, set())
+    assert trust() == (document, set()), "no one may assume it, and IAM does not make it"
+    assert trust(AssumeRolePolicyDocument=UNKNOWN) == (UNKNOWN, {("r", "AssumeRolePolicyDocument")})
+    assert trust(RoleName="x") == (None, {("r", "the role, which is none of the file's")})
 
 
 # -- buckets, keys, roles
@@ -722,9 +737,9 @@ def test_a_key_has_its_policy_or_that_which_leaves_all_to_the_account() -> None:
 
 
 def test_what_the_policies_of_a_role_do_not_allow_is_denied_and_what_they_leave_open_is_noted() -> None:
-    def denied(statement: dict[str, Any], *, role: str = "r", context: Any = None) -> Any:
+    def denied(statement: dict[str, Any], *, role: str = "r", context: Any = None, path: Any = "/path/") -> Any:
         document = {"Statement": [{"Effect": "Allow", "Action": "sqs:Send*", "Resource": "*", **statement}]}
-        made: Made = (ROLE, {"RoleName": "r", "Policies": [{"PolicyDocument": document}]})
+        made: Made = (ROLE, {"RoleName": "r", "Path": path, "Policies": [{"PolicyDocument": document}]})
         actions = ["sqs:SendMessage", "sqs:ReceiveMessage"]
         return asked(lambda at: at.denied(f"arn:aws:iam::1:role/path/{role}", actions, LOST, context), made)
 
@@ -734,6 +749,9 @@ def test_what_the_policies_of_a_role_do_not_allow_is_denied_and_what_they_leave_
     both = "whether its policies allow sqs:SendMessage, sqs:ReceiveMessage"
     assert denied({"Action": "sqs:*", "Resource": OPEN}) == ([], {("r", both)})
     assert denied({}, role="x") == ([], {("x", "the role, which is none of the file's")})
+    other = "arn:aws:iam::1:role/path/r"
+    assert denied({}, path="/") == ([], {(other, "the role, which is none of the file's")}), "IAM has each name once"
+    assert denied({}, path=UNKNOWN) == (["sqs:ReceiveMessage"], set())
     condition = {"Condition": {"StringEquals": {"a:b": "yes"}}}
     assert denied(condition, context={"a:b": "yes"}) == (["sqs:ReceiveMessage"], set())
     assert denied(condition) == (["sqs:ReceiveMessage"], {("r", "whether its policies allow sqs:SendMessage")})
@@ -749,12 +767,44 @@ def twice(*places: str) -> PlannedAccount:
 
 def test_two_resources_of_one_name_and_place_are_an_error() -> None:
     made = twice("a", "a")
-    assert made.queue("q") is not None
     [first, _] = made.notes()
+    assert made.queue("q") is not None
     assert (first.rule, first.resource, first.what) == ("name-twice", "q", "R0, R1 have one name")
     once = twice("a")
     once.queue("q")
     assert [each.rule for each in once.notes()] == ["not-in-a-file"]
+
+
+BUS_RULE: Final = "AWS::Events::Rule"
+SCHEDULE: Final = "AWS::Scheduler::Schedule"
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ([(ROLE, {"RoleName": "r"}), (ROLE, {"RoleName": "r"})], [("r", "R0, R1 have one name")]),
+        ([(ROLE, {"RoleName": "Works"}), (ROLE, {"RoleName": "works"})], [("Works", "R0, R1 have one name")]),
+        ([(ROLE, {"RoleName": "a", "Path": "/x/"}), (ROLE, {"RoleName": "a"})], [("a", "R0, R1 have one name")]),
+        ([(ROLE, {}), (ROLE, {})], []),
+        ([(QUEUE, {"QueueName": "Q"}), (QUEUE, {"QueueName": "q"})], []),
+        ([(QUEUE, {"QueueName": OPEN}), (QUEUE, {"QueueName": OPEN})], []),
+        ([(QUEUE, {"QueueName": "n"}), (ROLE, {"RoleName": "n"})], []),
+        ([(BUS_RULE, {"Name": "n"}), (BUS_RULE, {"Name": "n"})], []),
+        ([(MAPPING, {"Name": "n"}), (MAPPING, {"Name": "n"})], []),
+        ([(SCHEDULE, {"Name": "n", "GroupName": "a"}), (SCHEDULE, {"Name": "n", "GroupName": "b"})], []),
+        (
+            [(SCHEDULE, {"Name": "n", "GroupName": "a"}), (SCHEDULE, {"Name": "n", "GroupName": "a"})],
+            [("n", "R0, R1 have one name")],
+        ),
+        (
+            [(QUEUE, {"QueueName": "z"}), (ROLE, {"RoleName": "a"})] * 2,
+            [("a", "R1, R3 have one name"), ("z", "R0, R2 have one name")],
+        ),
+    ],
+)
+def test_whatever_has_the_name_of_another_is_an_error(resources: list[Made], expected: list[tuple[str, str]]) -> None:
+    notes = account(*resources).notes()
+    assert [(each.resource, each.what) for each in notes if each.rule == "name-twice"] == expected
 
 
 def test_which_of_two_places_is_meant_is_not_known() -> None:

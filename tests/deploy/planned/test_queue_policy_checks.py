@@ -10,6 +10,7 @@ import pytest
 
 from flowguard.deploy.needs import Deployment, Permission, QueueNeed, Role
 from flowguard.deploy.other_readers import other_readers
+from flowguard.deploy.planned.resources import HERE
 from flowguard.deploy.planned.values import UNKNOWN
 from flowguard.deploy.queue_policy_checks import check_queue_policy
 from flowguard.destinations import Bus
@@ -106,6 +107,37 @@ def test_a_rule_is_let_in_or_kept_out_or_may_be() -> None:
     assert looked(only_it, need=RULED, rules=[UNKNOWN]) == [is_open]
     assert looked(need=RULED, rules=None) == []
     assert looked(rules=[RULE]) == [], "it sends to another queue"
+
+
+IN_A_FILE: Final = RULE.replace("123456789012", HERE.account)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"StringEquals": {"aws:SourceAccount": "210987654321"}},
+        {"ArnEquals": {"aws:SourceArn": RULE.replace("123456789012", "210987654321")}},
+    ],
+)
+def test_another_account_in_a_condition_keeps_out_what_a_file_leaves_open(condition: Any) -> None:
+    """Without the account in the options, the one that is written there may be right."""
+    statement = {**ALL, "Condition": condition}
+    here = replace(NEEDED, account="123456789012")
+    what = f"its policy does not let events.amazonaws.com send there for {IN_A_FILE}"
+    assert looked(statement, need=RULED, needed=here, rules=[IN_A_FILE]) == [("queue-closed", what)]
+    there = replace(NEEDED, account="210987654321")
+    assert looked(statement, need=RULED, needed=there, rules=[IN_A_FILE]) == []
+    assert looked(statement, need=RULED, rules=[IN_A_FILE]) == []
+    assert looked(statement, need=RULED, needed=here, rules=[UNKNOWN])[0][0] == "queue-policy-open"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [{"StringEquals": {"aws:SourceAccount": HERE.account}}, {"ArnEquals": {"aws:SourceArn": IN_A_FILE}}],
+)
+def test_the_account_that_a_file_leaves_open_is_the_deployments(condition: Any) -> None:
+    here = replace(NEEDED, account="123456789012")
+    assert looked({**ALL, "Condition": condition}, need=RULED, needed=here, rules=[IN_A_FILE]) == []
 
 
 def test_policies_that_may_not_be_read_and_queues_of_others_are_not_judged() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import pytest
@@ -167,6 +168,94 @@ def test_a_property_has_the_type_that_it_has_at_aws(given: Any, expected: Any) -
 def test_a_property_of_another_type_is_refused(given: Any, problem: str) -> None:
     with pytest.raises(NotReadable, match=problem):
         read(resource(**given))
+
+
+FUNCTION: Final = "AWS::Lambda::Function"
+SCHEDULE: Final = "AWS::Scheduler::Schedule"
+
+
+@pytest.mark.parametrize(
+    ("type_", "given", "problem"),
+    [
+        (FUNCTION, {"TracingConfig": "Active"}, "TracingConfig of It is 'Active', and not of the type dict"),
+        (FUNCTION, {"Tags": "team=checkout"}, "Tags of It is 'team=checkout', and not of the type list"),
+        (FUNCTION, {"Tags": {"team": "checkout"}}, "Tags of It is {'team': 'checkout'}, and not of the type list"),
+        (FUNCTION, {"Tags": ["team"]}, "a tag of It is 'team', and no mapping with Key and Value"),
+        (FUNCTION, {"Tags": [{"Key": "team"}]}, "a tag of It is {'Key': 'team'}, and no mapping with Key and Value"),
+        (FUNCTION, {"Tags": [{"Key": "team", "Value": None}]}, "Value of It is None, and not of the type str"),
+        (FUNCTION, {"Tags": [{"Key": ["team"], "Value": "x"}]}, "Key of It is ['team'], and not of the type str"),
+        (FUNCTION, {"FunctionName": {"a": "b"}}, "FunctionName of It is {'a': 'b'}, and not of the type str"),
+        (FUNCTION, {"Role": ["x"]}, "Role of It is ['x'], and not of the type str"),
+        (FUNCTION, {"KmsKeyArn": ["x"]}, "KmsKeyArn of It is ['x'], and not of the type str"),
+        (
+            FUNCTION,
+            {"LoggingConfig": {"ApplicationLogLevel": ["INFO"]}},
+            "ApplicationLogLevel of It is ['INFO'], and not of the type str",
+        ),
+        (
+            FUNCTION,
+            {"Environment": {"Variables": {"FLOWGUARD_TABLE": None}}},
+            "the variable FLOWGUARD_TABLE of It is None, and no text",
+        ),
+        (
+            FUNCTION,
+            {"Environment": {"Variables": {"FLOWGUARD_TABLE": ["x"]}}},
+            "the variable FLOWGUARD_TABLE of It is ['x'], and no text",
+        ),
+        (ROLE, {"Tags": ["team"]}, "a tag of It is 'team', and no mapping with Key and Value"),
+        (ROLE, {"Path": ["/p/"]}, "Path of It is ['/p/'], and not of the type str"),
+        (ROLE, {"Path": 5}, "Path of It is '5', which does not begin and end with /"),
+        (ROLE, {"Path": "/p"}, "Path of It is '/p', which does not begin and end with /"),
+        (ROLE, {"Path": "p/"}, "Path of It is 'p/', which does not begin and end with /"),
+        ("AWS::IAM::ManagedPolicy", {"Path": "p"}, "Path of It is 'p', which does not begin and end with /"),
+        (ROLE, {"AssumeRolePolicyDocument": "{}"}, "AssumeRolePolicyDocument of It is '{}', and not of the type dict"),
+        (SCHEDULE, {"Target": "arn"}, "Target of It is 'arn', and not of the type dict"),
+        (
+            "AWS::Lambda::EventSourceMapping",
+            {"DestinationConfig": {"OnFailure": {"Destination": ["arn"]}}},
+            "Destination of It is ['arn'], and not of the type str",
+        ),
+        (
+            "AWS::S3::Bucket",
+            {"BucketEncryption": {"ServerSideEncryptionConfiguration": ["x"]}},
+            "ServerSideEncryptionConfiguration of It has other items than mappings",
+        ),
+    ],
+)
+def test_a_property_of_another_type_than_its_resource_has_is_refused(type_: str, given: Any, problem: str) -> None:
+    with pytest.raises(NotReadable, match=re.escape(problem)):
+        read(resource(type_, **given))
+
+
+@pytest.mark.parametrize(
+    ("type_", "given", "expected"),
+    [
+        (FUNCTION, {"Tags": UNKNOWN}, {"Tags": UNKNOWN}),
+        (FUNCTION, {"Tags": [UNKNOWN]}, {"Tags": [UNKNOWN]}),
+        (FUNCTION, {"Tags": [{"Key": "a", "Value": UNKNOWN}]}, {"Tags": [{"Key": "a", "Value": UNKNOWN}]}),
+        (FUNCTION, {"FunctionName": 7}, {"FunctionName": "7"}),
+        (ROLE, {"Path": "/p/"}, {"Path": "/p/"}),
+        (ROLE, {"Path": "/"}, {"Path": "/"}),
+        (ROLE, {"Path": UNKNOWN}, {"Path": UNKNOWN}),
+        ("AWS::Events::Endpoint", {"Path": "p"}, {"Path": "p"}),
+        (FUNCTION, {"LoggingConfig": UNKNOWN}, {"LoggingConfig": UNKNOWN}),
+        ("AWS::SSM::Parameter", {"Tags": {"a": "b"}}, {"Tags": {"a": "b"}}),
+        ("AWS::ApiGatewayV2::Route", {"Target": "integrations/x"}, {"Target": "integrations/x"}),
+        (
+            "AWS::S3::Bucket",
+            {"Rules": [{"Destination": {"Bucket": "b"}}]},
+            {"Rules": [{"Destination": {"Bucket": "b"}}]},
+        ),
+        (
+            FUNCTION,
+            {"Environment": {"Variables": {"A": 5, "B": UNKNOWN}}},
+            {"Environment": {"Variables": {"A": 5, "B": UNKNOWN}}},
+        ),
+    ],
+)
+def test_a_property_has_the_type_that_its_resource_has(type_: str, given: Any, expected: Any) -> None:
+    [only] = read(resource(type_, **given)).of(type_)
+    assert only.properties == expected
 
 
 # -- values that are not known

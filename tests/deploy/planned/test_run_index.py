@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
 
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.account import Account
-from flowguard.deploy.finding import LiveFinding
+from flowguard.deploy.finding import LiveFinding, Severity
+from flowguard.deploy.needs import Deployment, TableNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.planned.account import PlannedAccount
 from flowguard.deploy.table_checks import check_tables
+from flowguard.project.declared import TableIndex, TableKey
 from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import read
 
@@ -133,3 +136,49 @@ def index(name: str, *keys: str) -> Mapping[str, Any]:
 def test_what_an_account_has(indexes: tuple[Mapping[str, Any], ...], found: list[str]) -> None:
     account = cast(Account, Described(*indexes))
     assert [each.rule for each in check_tables(NEEDED, account)] == found
+
+
+BY_DAY: Final = TableIndex("by-day", ("day",), ("N",))
+ORDERS: Final = TableNeed("flowguard", TableKey(("id",), ("S",), (BY_DAY,)), None, existing=False)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "found"),
+    [
+        ((), ["it has no index by-day"]),
+        ((index("by-day", "day"),), []),
+        ((index("by-day", "day", "id"),), ["its index by-day has another key"]),
+        ((index("by-day", "id"),), ["its index by-day has another key"]),
+        (({**index("by-day", "day"), "IndexStatus": "CREATING"},), ["its index by-day is CREATING"]),
+        (({**index("by-day", "day"), "IndexStatus": "UPDATING"},), []),
+        (({**index("by-day", "day"), "Projection": {"ProjectionType": "ALL"}},), []),
+    ],
+)
+def test_an_index_of_the_users_is_an_error_where_it_lacks(indexes: tuple[Any, ...], found: list[str]) -> None:
+    needed = cast(Deployment, SimpleNamespace(tables=[ORDERS]))
+    described = Described(*indexes)
+    described.description["KeySchema"] = [{"AttributeName": "id", "KeyType": "HASH"}]
+    types = {"id": "S", "day": "N"}
+    described.description["AttributeDefinitions"] = [
+        {"AttributeName": name, "AttributeType": kind} for name, kind in types.items()
+    ]
+    findings = list(check_tables(needed, cast(Account, described)))
+    assert [each.what for each in findings] == found
+    assert all(each.severity is Severity.ERROR for each in findings)
+    assert all("queries of it are refused" in each.why for each in findings)
+    assert all("by-day of day with all attributes" in each.fix or "is CREATING" in each.what for each in findings)
+
+
+@pytest.mark.parametrize("kind", ["S", "N"])
+def test_an_index_that_lacks_attributes_or_has_one_of_another_type_is_another(kind: str) -> None:
+    needed = cast(Deployment, SimpleNamespace(tables=[ORDERS]))
+    described = Described({**index("by-day", "day"), "Projection": {"ProjectionType": "KEYS_ONLY"}})
+    described.description["KeySchema"] = [{"AttributeName": "id", "KeyType": "HASH"}]
+    described.description["AttributeDefinitions"] = [
+        {"AttributeName": "id", "AttributeType": "S"},
+        {"AttributeName": "day", "AttributeType": kind},
+    ]
+    [finding] = check_tables(needed, cast(Account, described))
+    wrong = "its index by-day has not all attributes" if kind == "N" else "its index by-day has another key"
+    assert (finding.rule, finding.what) == ("index-other", wrong)
+    assert finding.severity is (Severity.WARNING if kind == "N" else Severity.ERROR)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Final
 
 import pytest
 
 from flowguard.deploy.planned.policies import allowed
+from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import KINDS, Resources
 from flowguard.deploy.planned.template_file import resources_of
 from flowguard.deploy.planned.values import UNKNOWN
@@ -85,17 +87,34 @@ def function(properties: Any, shared: Any = None) -> Any:
         ({"Layers": ["a"]}, {"Layers": ["b"]}, {"Layers": ["a", "b"]}),
         ({"Layers": ["a"]}, {"Layers": "b"}, {"Layers": "b"}),
         ({"Layers": "a"}, {"Layers": ["b"]}, {"Layers": ["b"]}),
-        ({"Tags": {"a": "1", "b": "1"}}, {"Tags": {"b": "2"}}, {"Tags": {"a": "1", "b": "2"}}),
-        ({"Tags": {"a": {"b": "1"}}}, {"Tags": {"a": {"c": "2"}}}, {"Tags": {"a": {"b": "1", "c": "2"}}}),
-        ({"Tags": "x"}, {"Tags": {"b": "2"}}, {"Tags": {"b": "2"}}),
-        ({"Tags": {"a": "1"}}, {"Tags": "x"}, {"Tags": "x"}),
-        ({"Tags": {"a": "1"}}, {"Tags": {"Fn::ImportValue": "x"}}, {"Tags": UNKNOWN}),
-        ({"Tags": {"a": "1"}}, {"Tags": {"Ref": "x"}}, {"Tags": UNKNOWN}),
-        ({"Tags": {"a": "1"}}, {"Tags": {"Ref": "x", "b": "2"}}, {"Tags": {"a": "1", "Ref": "x", "b": "2"}}),
+        ({"Image": {"a": "1", "b": "1"}}, {"Image": {"b": "2"}}, {"Image": {"a": "1", "b": "2"}}),
+        ({"Image": {"a": {"b": "1"}}}, {"Image": {"a": {"c": "2"}}}, {"Image": {"a": {"b": "1", "c": "2"}}}),
+        ({"Image": "x"}, {"Image": {"b": "2"}}, {"Image": {"b": "2"}}),
+        ({"Image": {"a": "1"}}, {"Image": "x"}, {"Image": "x"}),
+        ({"Image": {"a": "1"}}, {"Image": {"Fn::ImportValue": "x"}}, {"Image": UNKNOWN}),
+        ({"Image": {"a": "1"}}, {"Image": {"Ref": "x"}}, {"Image": UNKNOWN}),
+        ({"Image": {"a": "1"}}, {"Image": {"Ref": "x", "b": "2"}}, {"Image": {"a": "1", "Ref": "x", "b": "2"}}),
     ],
 )
 def test_a_function_has_what_all_functions_share(shared: Any, own: Any, expected: Any) -> None:
     assert function(own, shared) == expected
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ({"a": "b"}, [{"Key": "a", "Value": "b"}]),
+        ({"Ref": "it", "a": "b"}, [{"Key": "Ref", "Value": "it"}, {"Key": "a", "Value": "b"}]),
+        ({"Fn::ImportValue": "x"}, UNKNOWN),
+    ],
+)
+def test_the_mapping_of_a_functions_tags_is_the_list_that_lambda_has(tags: Any, expected: Any) -> None:
+    assert function({"Tags": tags}) == {"Tags": expected}
+
+
+def test_tags_of_another_type_are_refused() -> None:
+    with pytest.raises(NotReadable, match="Tags of F is 5, and not of the type list"):
+        function({"Tags": 5})
 
 
 def test_a_function_keeps_nothing_that_is_sams_own() -> None:
@@ -209,3 +228,25 @@ def test_a_simple_table_has_its_condition() -> None:
 def test_other_resources_stay() -> None:
     there = resources_of("f.json", {"Resources": {"Q": {"Type": QUEUE, "Properties": {"QueueName": "q"}}}}, {})
     assert [each.name for each in there.of(QUEUE)] == ["q"]
+
+
+def test_the_role_that_sam_makes_has_what_the_function_says_of_it() -> None:
+    template: dict[str, Any] = copy.deepcopy(SAM)
+    place = template["Resources"]["Place"]["Properties"]
+    [plain] = resources_of("f.json", template, {}).of("AWS::IAM::Role")
+    assert {"Path", "PermissionsBoundary"}.isdisjoint(plain.properties)
+    [function] = resources_of("f.json", template, {}).of("AWS::Lambda::Function")
+    assert "TracingConfig" not in function.properties
+    [trusted] = plain.properties["AssumeRolePolicyDocument"]["Statement"]
+    assert trusted["Principal"] == {"Service": ["lambda.amazonaws.com"]}
+    given = {"RolePath": "/p/", "PermissionsBoundary": "b", "Tags": {"a": "c"}, "Tracing": "Active"}
+    place |= {**given, "AssumeRolePolicyDocument": {"Statement": []}}
+    [role] = resources_of("f.json", template, {}).of("AWS::IAM::Role")
+    assert (role.properties["Path"], role.properties["PermissionsBoundary"]) == ("/p/", "b")
+    assert (role.properties["Tags"], role.properties["AssumeRolePolicyDocument"]) == (
+        [{"Key": "a", "Value": "c"}],
+        {"Statement": []},
+    )
+    [traced] = resources_of("f.json", template, {}).of("AWS::Lambda::Function")
+    assert traced.properties["TracingConfig"] == {"Mode": "Active"}
+    assert "Tracing" not in traced.properties

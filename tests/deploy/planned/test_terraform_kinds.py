@@ -72,6 +72,17 @@ def test_a_resource_of_which_nothing_is_said_has_no_name(type_: str) -> None:
         ("aws_sns_topic_policy", {"arn": UNKNOWN}, {"Topics": UNKNOWN}),
         ("aws_sns_topic_policy", {}, {"Topics": UNKNOWN}),
         ("aws_iam_role", {"name": "r"}, {"RoleName": "r", "Policies": []}),
+        (
+            "aws_iam_role",
+            {"path": "/p/", "assume_role_policy": TEXT, "tags": {"a": "b"}, "tags_all": UNKNOWN},
+            {"Path": "/p/", "AssumeRolePolicyDocument": POLICY, "Tags": [{"Key": "a", "Value": "b"}], "Policies": []},
+        ),
+        (
+            "aws_lambda_function",
+            {"tags": {"a": "b"}, "tags_all": {"a": "b", "c": "d"}, "tracing_config": [{"mode": "Active"}]},
+            {"Tags": [{"Key": "a", "Value": "b"}, {"Key": "c", "Value": "d"}], "TracingConfig": {"Mode": "Active"}},
+        ),
+        ("aws_lambda_function", {"tags": UNKNOWN}, {"Tags": UNKNOWN}),
         ("aws_iam_role", {"inline_policy": UNKNOWN}, {"Policies": UNKNOWN}),
         (
             "aws_iam_role",

@@ -366,6 +366,9 @@ def test_the_command_looks_at_a_plan(tmp_path: Path) -> None:
     [
         (("--template", "a", "--terraform-plan", "b"), "are two places to look at"),
         (("--template", "a", "--endpoint-url", "http://x"), "are two places to look at"),
+        (("--template", "a", "--region", "eu-west-1"), "--region: a file is for any region, and has no runs"),
+        (("--terraform-plan", "a", "--runs", "0"), "--runs: a file is for any region, and has no runs"),
+        (("--terraform-plan", "a", "--region", "x", "--runs", "0"), "--region and --runs: a file"),
         (("--parameter", "a=b"), "--parameter goes with --template"),
         (("--template", "a", "--parameter", "a"), "is not NAME=VALUE"),
         (("--template", "nowhere.json"), "nowhere.json: it cannot be read"),

@@ -120,6 +120,7 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
         Figure("dollars a million stages", leased, None, " $", note),
         Figure("  without a lease", unleased, None, " $", "the work may run twice at once"),
         Figure("  with logs and cold starts, on arm64", whole, None, " $", _whole()),
+        Figure("  polls of an empty queue, a month", polls_a_month(), None, " $", f"{POLLERS} pollers, of each queue"),
         *of_powertools(
             "  of Powertools' batch and idempotency", lambda: leased / theirs(), MARK, least=lambda: least / theirs()
         ),
@@ -134,11 +135,13 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
 
 def _whole() -> str:
     """Say what is assumed of the whole bill."""
-    polls = POLLERS * MONTH / A_POLL * PRICES.of(Unit.SQS)
     share, init = Invocations().cold, Invocations().init_milliseconds
-    return (
-        f"a seventh of a core, {share:.0%} cold starts of {init:.0f} ms; polls of an empty queue: {polls:.2f} $ a month"
-    )
+    return f"a seventh of a core, {share:.0%} cold starts of {init:.0f} ms"
+
+
+def polls_a_month() -> float:
+    """Return the dollars for asking one queue for messages, by the pollers of a mapping that gets none."""
+    return POLLERS * MONTH / A_POLL * PRICES.of(Unit.SQS)
 
 
 def event_of(flow: AnyFlow, cpu_ms: float) -> Event:

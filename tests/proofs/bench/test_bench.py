@@ -112,6 +112,11 @@ def test_the_whole_bill_has_lines_cold_starts_and_a_part_of_a_core() -> None:
     assert price.event_of(price.TwoStages, cpu_ms=0).logged > 0
 
 
+def test_polls_of_an_empty_queue_have_a_price_of_their_own() -> None:
+    """Five pollers, each asks every 20 s: 648,000 requests in thirty days."""
+    assert price.polls_a_month() == pytest.approx(0.2592)
+
+
 FIGURES = [
     Figure("within", 1.004, 1.00, "×"),
     Figure("over", 3, 2, noise=0.1),

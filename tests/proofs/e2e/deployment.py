@@ -126,7 +126,7 @@ def _create(cloud: Cloud, stack: str, template: str, code: Path) -> None:
         StackName=stack,
         TemplateURL=f"{cloud.endpoint_url}/{BUCKET}/{stack}.json",  # it is too long to be sent along
         Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in given.items()],
-        Capabilities=["CAPABILITY_IAM"],
+        Capabilities=["CAPABILITY_NAMED_IAM"],
     )
     made = comes_true(lambda: _status(cloud, stack) != "CREATE_IN_PROGRESS", _SECONDS_TO_DEPLOY, every=0.2)
     assert made, _status(cloud, stack)

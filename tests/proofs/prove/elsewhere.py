@@ -26,13 +26,112 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^handler\.lambda_handler: may_send",
+        ("tests/worker/test_sending.py",),
+        "what is connected before the first message",
+    ),
+    Elsewhere(
+        r"^worker\.(hop_planner\.planner_of: .*askers|lifetimes\.Lifetimes\.not_before)",
+        (
+            "tests/worker/test_lifetimes.py",
+            "tests/worker/test_plan.py",
+            "tests/worker/runtime/test_callers.py",
+            "tests/worker/runtime/test_cancelled.py",
+            "tests/worker/runtime/test_superseded_told.py",
+        ),
+        "requests that are redriven and answered in a later hop, and lives longer than any wait",
+    ),
+    Elsewhere(
+        r"^worker\.(failure\.Again\.facts|runtime\.Runtime\._held: except Exception)",
+        (
+            "tests/worker/test_failure.py",
+            "tests/worker/runtime/test_failures.py",
+            "tests/worker/runtime/test_calls_of_handlers.py",
+        ),
+        "what is told of a backoff of one's own, and leases that are given back",
+    ),
+    Elsewhere(
+        r"^worker\.(batch\.Batch\._at_work|handle_phase\.HandlePhase\.planned): .*opens_spans",
+        ("tests/observers/test_opentelemetry.py", "tests/worker/test_ways.py"),
+        "observers that open spans, which the explorer has none of",
+    ),
+    Elsewhere(
+        r"^aws\.transport\.(made\._credentials: (\(wrong|except)|connections\.Connections\.exchange: self\._limit)",
+        ("tests/aws/transport/test_container.py", "tests/aws/transport/test_time_left.py"),
+        "the lean client, which the explorer does not use",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.account\.PlannedAccount\.(untagged_queues|_tags_of)",
+        ("tests/deploy/planned/test_files_looked_at.py", "tests/deploy/test_doctor_security.py"),
+        "tags in files, which no message meets",
+    ),
+    Elsewhere(
+        r"^worker\.handler_calls\.|^aws\.faults\.fails_for_now|^worker\.runtime\.Runtime\._handled: memory\.calls",
+        (
+            "tests/worker/runtime/test_calls_of_handlers.py",
+            "tests/aws/test_faults.py",
+            "tests/aws/test_signing_keys.py",
+        ),
+        "outages that last for all attempts of a hop",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.(statements\.(others_trusted|_parties|_equals|names_service)|policies\.lets_service)",
+        (
+            "tests/deploy/test_role_checks.py",
+            "tests/deploy/test_buckets.py",
+            "tests/deploy/planned/test_files_looked_at.py",
+            "tests/deploy/planned/test_statements.py",
+            "tests/deploy/planned/test_what_files_leave_open.py",
+            "tests/deploy/planned/test_open_queues.py",
+        ),
+        "who may assume a role, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.(account\.PlannedAccount\.tags_of_function|terraform_kinds\._properties: type_)",
+        (
+            "tests/deploy/planned/test_what_files_leave_open.py",
+            "tests/deploy/planned/test_files_looked_at.py",
+            "tests/deploy/planned/test_terraform_kinds.py",
+        ),
+        "tags in files, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.role_checks\.",
+        (
+            "tests/deploy/test_role_checks.py",
+            "tests/deploy/planned/test_files_looked_at.py",
+            "tests/deploy/test_doctor_security.py",
+        ),
+        "what the doctor says of roles, which no message meets",
+    ),
+    Elsewhere(
+        r"^aws\.(object_scan\.(ObjectScan\.(read|_starts)|_started_by)|ledger\.DynamoDBLedger\.remove)",
+        (
+            "tests/operate/test_forget_started.py",
+            "tests/operate/test_forget_object.py",
+            "tests/aws/test_object_traces.py",
+            "tests/cli/test_once.py",
+        ),
+        "entries of keys that are forgotten, which no flow does",
+    ),
+    Elsewhere(
+        r"^deploy\.key_uses\._Uses\._key_of_secret",
+        ("tests/deploy/test_sql_uses.py", "tests/deploy/test_keys.py", "tests/deploy/test_topics.py"),
+        "keys of secrets, which no message meets",
+    ),
+    Elsewhere(
+        r"^worker\.look_times\.",
+        ("tests/worker/test_look_times.py",),
+        "when who waits for a place looks; the explorer's functions are at work one after the other",
+    ),
+    Elsewhere(
         r"^(limit|wire\.turn|protocol\.places)\.|^stage\._limit_problems|^flow\._limit_problems|"
         r"^wire\..*\b(turn|TURN|waits)\b",
         ("tests/test_limit.py", "tests/protocol/test_places.py", "tests/wire/test_turn.py"),
         "the pure part of a limit; the explorer's functions are at work one after the other",
     ),
     Elsewhere(
-        r"^aws\.place_items\.|^expressions\.(PLACES|PLACE_IS|TAKE_PLACE|FREE_PLACE)",
+        r"^aws\.place_items\.|^expressions\.(PLACES|PLACE_IS|TAKE_PLACE|FREE_PLACE|NOT_SHORTENED)",
         ("tests/aws/test_place_items.py",),
         "writes of a key's item by many",
     ),
@@ -80,7 +179,7 @@ TESTED: Final = (
             *("tests/worker/test_places_alone.py", "tests/protocol/test_turns_of_claims.py"),
             *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
             *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),
-            "tests/worker/test_limits_of_many.py",
+            *("tests/worker/test_limits_by_time.py", "tests/worker/test_limits_of_many.py"),
         ),
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
@@ -181,6 +280,7 @@ TESTED: Final = (
             "tests/codecs/test_ends.py",
             "tests/codecs/test_messages.py",
             "tests/codecs/test_reading.py",
+            "tests/codecs/test_sealed_again.py",
             "tests/payload/test_codec.py",
             "tests/aws/test_data_keys.py",
         ),
@@ -190,6 +290,16 @@ TESTED: Final = (
         r"^deploy\.(sql_uses\.|uses\._Reader\._database|uses\._Reader\._method: \w+ == 'sql')",
         ("tests/deploy/test_sql_uses.py",),
         "no explored flow reaches a database by the Data API",
+    ),
+    Elsewhere(
+        r"^deploy\.(function_checks\._denied|arns\.AllowedActions\.contexts|codec_uses: |key_checks\..*OF_NO_CODEC)",
+        (
+            "tests/deploy/planned/test_keys_of_roles.py",
+            "tests/deploy/planned/test_keys_that_no_option_names.py",
+            "tests/deploy/test_keys.py",
+            "tests/deploy/test_codec_uses.py",
+        ),
+        _CODECS,
     ),
     Elsewhere(
         r"^deploy\.(codec_uses\.|permissions\.permissions_of: .*codec_permissions|.*CODEC_KEY)",
@@ -216,6 +326,19 @@ TESTED: Final = (
         r"batch_calls\._length|item_texts\.ItemTexts\._text|(waits|wait_calls|group_items|memos|commit_texts)\..*"
         r"(about|tells_apart))",
         ("tests/aws/test_sealed_texts.py", "tests/aws/test_packing.py", "tests/codecs/test_whole_run.py"),
+        _CODECS,
+    ),
+    Elsewhere(
+        r"^(protocol\.claims\.other_text|protocol\.run\.ClaimRequest\.text(_digest)?|"
+        r"worker\.claimed_again\.goes_on: .*(\w+ is not None|first_text|says_the_same)|"
+        r"worker\.(runtime\.Runtime\.work: except|no_run\.NoRun\.unclaimed)|"
+        r"worker\.claim_phase\.ClaimPhase\.request: .*first_text|worker\.routing\.Routes\.resolve: .*first_text)",
+        (
+            "tests/codecs/test_sealed_again.py",
+            "tests/worker/runtime/test_first_texts.py",
+            "tests/worker/runtime/test_hostile.py",
+            "tests/worker/test_ways.py",
+        ),
         _CODECS,
     ),
     Elsewhere(
@@ -251,6 +374,7 @@ TESTED: Final = (
         r"wire\.envelope\.(Source\.(is_queue|takes_names)|_source: case str|_read_or_bad: \w+ is None))",
         (
             "tests/wire/test_stream_records.py",
+            "tests/testing/explorer/run/test_shards.py",
             "tests/wire/test_kafka_records.py",
             "tests/worker/test_kafka.py",
             "tests/worker/test_object_notices.py",
@@ -261,7 +385,7 @@ TESTED: Final = (
             "tests/worker/runtime/test_no_queue.py",
             "tests/worker/runtime/test_fifo.py",
         ),
-        "records of streams, which no world of the explorer has",
+        "records of streams, with which no shipped flow begins; a world of shards is explored beside the proofs",
     ),
     Elsewhere(
         r"^(worker\.(?!dead_letters|redriven_messages)\w+\..*(is_stream|takes_names|source_arn|comes_often)|"
@@ -269,6 +393,7 @@ TESTED: Final = (
         r"worker\.plan\.retried|worker\.trust\._way_of)",
         (
             "tests/worker/test_streams.py",
+            "tests/testing/explorer/run/test_shards.py",
             "tests/worker/test_plan.py",
             "tests/worker/test_trust.py",
             "tests/worker/test_unread.py",
@@ -280,7 +405,7 @@ TESTED: Final = (
             "tests/worker/runtime/test_given_up.py",
             "tests/test_handler.py",
         ),
-        "records of streams, which no world of the explorer has",
+        "records of streams, with which no shipped flow begins; a world of shards is explored beside the proofs",
     ),
     Elsewhere(
         r"^wire\.object_notices\.|wire\.envelope\.(_unwrapped: .*notice|Envelope\.parts)|worker\.object_notices\.|"
@@ -303,14 +428,14 @@ TESTED: Final = (
             "tests/wire/test_object_events.py",
             "tests/worker/test_series.py",
             "tests/worker/test_streams.py",
+            "tests/testing/explorer/run/test_shards.py",
         ),
-        "series of streams and of S3, which no world of the explorer has",
+        "series of streams and of S3, which no shipped flow has; a world of shards is explored beside the proofs",
     ),
     Elsewhere(
         r"^deploy\.(bucket_checks\.|queue_plan\.(_bucket_problems|QueuePlan\._with_existing: replace\(buckets)|"
         r"template\.Template\._add_tables_queues_and_topics: .*buckets|"
-        r"resource_policies\.ResourcePolicies\.(_bucket|of_topic|_feeding|_of_service)|key_policy\._of_topics|"
-        r"planned\.policies\.lets_service)",
+        r"resource_policies\.ResourcePolicies\.(_bucket|of_topic|_feeding|_of_service)|key_policy\._of_topics)",
         ("tests/deploy/test_buckets.py", "tests/deploy/test_queue_policies.py", "tests/deploy/test_templates.py"),
         "a template and the findings of the doctor: no message is delivered",
     ),
@@ -535,7 +660,7 @@ TESTED: Final = (
         "FIFO queues whose records rest for minutes, and rows of a full history that are refused",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.ClaimPhase\.judged: .*_goes_on",
+        r"^worker\.claim_phase\.ClaimPhase\.judged: .*goes_on",
         ("tests/worker/runtime/test_given_up.py",),
         "no outage of the explorer lasts until SQS gives records up",
     ),
@@ -790,8 +915,13 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^handler\.(lambda_handler|dlq_handler): prepare_clients",
-        ("tests/aws/test_services.py",),
+        ("tests/aws/test_services.py", "tests/worker/test_sending.py"),
         "when clients are made: no message has come yet",
+    ),
+    Elsewhere(
+        r"^worker\.sending\b",
+        ("tests/worker/test_sending.py",),
+        "what is connected before any message has come",
     ),
     Elsewhere(
         r"^worker\.ending\.(Ending\.)?kept\b",
@@ -840,12 +970,22 @@ TESTED: Final = (
         "the engine in memory takes calls before they are serialised",
     ),
     Elsewhere(
+        r"^worker\.recorded_only\.",
+        ("tests/worker/test_leases.py",),
+        "the explored flows say themselves whether they have a lease",
+    ),
+    Elsewhere(
+        r"^aws\.transport\.answers\.modelled:",
+        ("tests/aws/transport/test_json_client.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
         r"^aws\.transport\.signature\.",
         ("tests/aws/transport/test_signature.py",),
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(
-        r"^aws\.transport\.http_answers\.",
+        r"^aws\.transport\.(http|odd)_answers\.",
         ("tests/aws/transport/test_http_answers.py",),
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
@@ -911,6 +1051,32 @@ TESTED: Final = (
             "tests/deploy/planned/test_open_queues.py",
         ),
         "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.derive\.",
+        (
+            "tests/deploy/test_derive.py",
+            "tests/deploy/test_derive_once.py",
+            "tests/deploy/test_account_options.py",
+            "tests/deploy/test_buckets.py",
+            "tests/deploy/test_existing_notes.py",
+            "tests/deploy/test_imports.py",
+            "tests/deploy/test_keys.py",
+            "tests/deploy/test_names_at_aws.py",
+            "tests/deploy/test_needed.py",
+            "tests/deploy/test_own_calls.py",
+            "tests/deploy/test_published_topics.py",
+            "tests/deploy/test_queue_names.py",
+            "tests/deploy/test_queue_plan.py",
+            "tests/deploy/test_resources.py",
+            "tests/deploy/test_schedules.py",
+            "tests/deploy/test_sql_uses.py",
+            "tests/deploy/test_variables.py",
+            "tests/deploy/test_starting.py",
+            "tests/deploy/test_streaming.py",
+            "tests/deploy/test_topics.py",
+        ),
+        "what a deployment needs, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.published_topics\.",
@@ -989,7 +1155,7 @@ TESTED: Final = (
         "which resources a deployment may name, which no message meets",
     ),
     Elsewhere(
-        r"^deploy\.planned\.sam_functions\.",
+        r"^deploy\.planned\.(sam_functions|tags)\.",
         (
             "tests/deploy/planned/test_sam_functions.py",
             "tests/deploy/planned/test_managed_policies.py::test_the_role_that_sam",
@@ -1000,6 +1166,8 @@ TESTED: Final = (
         r"^deploy\.planned\.(resources|values|imported)\.",
         (
             "tests/deploy/planned/test_resources_of_files.py",
+            "tests/deploy/planned/test_planned_account.py",
+            "tests/deploy/planned/test_paths_of_roles.py",
             "tests/deploy/test_imports.py::test_buckets_of_a_queue_or_topic",
         ),
         "what the doctor reads in files, which no message meets",
@@ -1009,6 +1177,7 @@ TESTED: Final = (
         (
             "tests/deploy/planned/test_terraform_kinds.py",
             "tests/deploy/planned/test_terraform_plans.py",
+            "tests/deploy/planned/test_paths_of_roles.py",
             "tests/deploy/planned/test_run_index.py",
         ),
         "what the doctor reads in plans, which no message meets",
@@ -1046,6 +1215,27 @@ TESTED: Final = (
         r"^deploy\.key_checks\.",
         ("tests/deploy/planned/test_keys_that_no_option_names.py", "tests/deploy/test_key_checks.py"),
         "what the doctor says of keys, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.(role_checks\.|planned\.statements\.others_trusted)",
+        ("tests/deploy/test_role_checks.py",),
+        "what the doctor says of roles, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.(security_checks\._(tracing|tags|function: _(tracing|tags))|"
+        r"planned\.account\.PlannedAccount\.(trust|tags_of_function|role\b))",
+        ("tests/deploy/test_doctor_security.py", "tests/deploy/planned/test_planned_account.py"),
+        "what the doctor says of roles, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.audit\.",
+        ("tests/deploy/test_audit.py",),
+        "what a reviewer reads, which no message meets",
+    ),
+    Elsewhere(
+        r"^(deploy\.options|text\.setting_problems)\.",
+        ("tests/deploy/test_options.py",),
+        "what options are taken or refused, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.(foreign_policies|key_policy|key_uses|security_checks)\.",
@@ -1142,8 +1332,8 @@ TESTED: Final = (
         "a result that is dropped by the run after it, which is reset",
     ),
     Elsewhere(
-        r"^(worker\.event_loop\.|worker\.(runtime\.Runtime\.close|handle_phase\.HandlePhase\.(_awaited|close))|"
-        r"worker\.batch\.Batch\.run: .*closing|worker\.handle_phase\.HandlePhase\.planned: .*Coroutine)",
+        r"^(worker\.event_loop\.|worker\.(runtime\.Runtime\.close|handle_phase\.HandlePhase\.(_outcome|close))|"
+        r"worker\.batch\.Batch\.run: self\._runtime\.close|worker\.handle_phase\.HandlePhase\.planned: .*Coroutine)",
         ("tests/worker/test_event_loop.py", "tests/worker/test_async_handlers.py"),
         "async handlers, of several records too",
     ),
@@ -1454,8 +1644,9 @@ TESTED: Final = (
         "ends of every kind, lists that are closed, and texts that are gone",
     ),
     Elsewhere(
-        r"^(expressions\.\w+_KEY\b|protocol\.entry\.|aws\.ledger\.)",
+        r"^(expressions\.(\w+_KEY|IS_AT_REST)\b|protocol\.entry\.|aws\.ledger\.)",
         (
+            "tests/cli/test_once.py",
             "tests/aws/test_ledger.py",
             "tests/test_once_function.py",
             "tests/test_once_refused.py",
@@ -1487,8 +1678,12 @@ TESTED: Final = (
         "no explored flow calls a function under @once",
     ),
     Elsewhere(
-        r"^expressions\.(IS_AS_READ|LEAVE_TRACE|IS_USED|EMPTY_EARLY)\b",
-        ("tests/aws/test_object_traces.py", "tests/operate/test_forget_object.py"),
+        r"^expressions\.(IS_AS_READ|LEAVE_TRACE|IS_USED|EMPTY_EARLY|IS_STARTED|EMPTY_STARTED)\b",
+        (
+            "tests/aws/test_object_traces.py",
+            "tests/operate/test_forget_object.py",
+            "tests/operate/test_forget_started.py",
+        ),
         "no explored run is forgotten",
     ),
     Elsewhere(
@@ -1561,7 +1756,12 @@ TESTED: Final = (
         "a message that comes in a state of its run in which nobody sends it",
     ),
     Elsewhere(
-        r"^aws\.waits\.(DynamoDBWaits\.waiting_for: \(after|_after_place|"
+        r"^aws\.waits\.DynamoDBWaits\._committed",
+        ("tests/aws/test_waits.py", "tests/worker/test_external_answers.py"),
+        "rows of two releases for one hop",
+    ),
+    Elsewhere(
+        r"^aws\.waits\.(DynamoDBWaits\._rows: \(after|_after_place|"
         r"DynamoDBWaits\.keep_place: (?!\{'ttl'))",
         (
             "tests/worker/test_external_answers.py::test_another_message",
@@ -1838,6 +2038,17 @@ TESTED: Final = (
         "a message that flowguard has not written, or a function set up wrongly",
     ),
     Elsewhere(
+        r"^(payload\.(readable\.|encoding\.(encode_json: |_no_number|_parts))|worker\.plan\.Planner\._state|"
+        r"stage\._state_problems)",
+        (
+            "tests/payload/test_readable.py",
+            "tests/payload/test_encoding.py",
+            "tests/worker/test_plan.py",
+            "tests/test_stage.py",
+        ),
+        "models that do not read what they write, and numbers that are none",
+    ),
+    Elsewhere(
         r"^payload\.names\.",
         ("tests/payload/test_names.py",),
         "payloads and answers of every kind, and texts at their limits",
@@ -1922,6 +2133,7 @@ TESTED: Final = (
             "tests/aws/test_object_traces.py",
             "tests/aws/test_stored_texts.py",
             "tests/operate/test_forget_object.py",
+            "tests/operate/test_forget_started.py",
             "tests/cli/test_forget.py",
         ),
         "no explored run is forgotten",
@@ -1934,6 +2146,7 @@ TESTED: Final = (
             "tests/wire/test_watch_link.py",
             "tests/wire/test_http_claims.py",
             "tests/worker/test_watched_runs.py",
+            "tests/operate/test_forget_started.py",
             "tests/test_client.py",
         ),
         "the explorer delivers no HTTP request",
@@ -2007,7 +2220,7 @@ TESTED: Final = (
         "the explorer's functions have no Lambda that says how long is left",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.ClaimPhase\._attempt: .*_goes_on",
+        r"^worker\.claim_phase\.ClaimPhase\._attempt: .*goes_on",
         (
             "tests/worker/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",
             "tests/worker/runtime/test_no_queue.py",
@@ -2016,7 +2229,7 @@ TESTED: Final = (
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),
     Elsewhere(
-        r"^worker\.(claim_phase\.(given_back|ClaimPhase\.(claim|_attempt|_asked|request|lease))|fail_phase\.FailPhase\._again_in_place)",
+        r"^worker\.(claim_phase\.ClaimPhase\.(claim|_attempt|_asked|request|lease)|fail_phase\.FailPhase\._again_in_place)",
         ("tests/worker/runtime/test_no_queue.py",),
         "the explorer's messages come from queues",
     ),
@@ -2095,6 +2308,17 @@ TESTED: Final = (
             "tests/worker/test_insider.py",
         ),
         "arguments that no explored client gives, and services that take nothing",
+    ),
+    Elsewhere(
+        r"^(text\.option_problems\.|flow\._conflict_problems)",
+        ("tests/test_options.py",),
+        "options of other kinds, which no flow has",
+    ),
+    Elsewhere(r"^testing\.raised\._text_of", ("tests/testing/test_raised.py",), "errors whose own text fails"),
+    Elsewhere(
+        r"^worker\.failure\.Again\.facts",
+        ("tests/worker/runtime/test_failures.py", "tests/worker/test_failure.py"),
+        "backoffs of a user's own that name no delay, which no flow has",
     ),
     Elsewhere(r"^retry\.", ("tests/test_retry.py",), "how long a delay is, which nobody outside can see"),
 )

@@ -10,6 +10,25 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
+    "it spares the work of finding nothing": (
+        "aws.commit_call._add_callers: item.askers → forced true",
+        "aws.transport.answers._content: body == b'{}' → forced false",
+        "aws.transport.connections.Connections._limit: (seconds := min(self._read_seconds, left)) != connection.gettimeout() → forced true",
+        "handler.lambda_answer: not left → forced false",
+        "protocol.claims.noted_asker: message.reply_to is None → forced false",
+        "wire.envelope.Envelope.tenant: group is None → forced false",
+        "wire.message.Place.parse: 'reply_to' in data → forced true",
+        "worker.batch.Batch._at_work: not self._emitter.opens_spans → forced false",
+        "worker.batch.Batch._hand_back: not ending.ack → forced true",
+        "worker.caller_answers.CallerAnswers.flush: not claim.item.askers → forced false",
+        "worker.dispatch.dispatch: not any((ending.sends for ending in endings)) → forced false",
+        "worker.handle_phase.HandlePhase.planned: self._outside is None and (not self._emitter.opens_spans) → forced false",
+        "worker.handle_phase.HandlePhase.planned: self._outside is None → forced false",
+        "worker.hop_planner.planner_of: claim.item.askers → forced true",
+        "worker.lifetimes.Lifetimes.not_before: lives_until > needed → becomes lives_until >= needed",
+        "worker.lifetimes.Lifetimes.not_before: lives_until > needed → forced true",
+        "worker.own_table.is_of_run_table: not envelope.source.is_stream → forced false",
+    ),
     "nothing else goes wrong there": (
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
         "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
@@ -22,9 +41,21 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.stream_records._change: except (ValueError, RecursionError) → catches every Exception",
         "deploy.planned.account.PlannedAccount._check_indexes: except ValidationError → catches every Exception",
         "deploy.setting_checks._parsed: except ValueError → catches every Exception",
+        "aws.object_scan._started_by: except (ValueError, TypeError) → catches every Exception",
     ),
-    "no service answers with a status of 300": (
-        "aws.transport.http_answers.HTTPAnswer.whole: self.status < 300 → becomes self.status <= 300",
+    "what is filed under nobody is looked for by nobody": (
+        "aws.object_scan.ObjectScan.read: (of := _started_by(flow, row)) is not None → forced true",
+    ),
+    "nobody looks at the tags of other resources": (
+        "deploy.planned.terraform_kinds._properties: type_ in _TAGGED → forced true",
+    ),
+    "what is not there trusts nobody, and lets nobody be missed": (
+        "deploy.role_checks._trust: trust is None → forced false",
+    ),
+    "a text without a pattern matches itself alone, and what is not known is neither": (
+        "deploy.planned.statements._equals: wanted.startswith('arn:') → forced true",
+        "deploy.planned.statements._equals: is_known(value) → forced true",
+        "deploy.planned.statements._equals: not {'*', '?'} & {*str(value)} → forced true",
     ),
     "what JSON refuses for another reason botocore refuses, too": (
         "aws.transport.json_client.JSONClient._call: except TypeError → catches every Exception",
@@ -32,14 +63,16 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a clock may be off by just so much, or more": (
         "aws.transport.json_client.JSONClient._corrects: abs(skew - self._skew) < SKEW_SECONDS → becomes abs(skew - self._skew) <= SKEW_SECONDS",
     ),
+    "the clock and the calendar raise nothing else": (
+        "aws.transport.json_client.JSONClient._corrects: except (ValueError, OverflowError) → catches every Exception",
+    ),
     "a list that is empty ends the loop by its error, too": ("aws.transport.connections._close: kept → forced true",),
-    "a loop without an end is one": ("aws.transport.json_client.JSONClient._answered: True → forced true",),
+    "a loop without an end is one": (
+        "aws.transport.json_client.JSONClient._answered: True → forced true",
+        "aws.transport.odd_answers._from_its_head: True → forced true",
+    ),
     "nothing but an empty list keeps an element from being taken": (
         "aws.transport.connections.Connections._kept_one: except IndexError → catches every Exception",
-    ),
-    "a request has room in the socket's buffer, so sending it waits for nothing": (
-        "aws.transport.connections.Connections.exchange: "
-        "connection.settimeout(min(self._read_seconds, seconds)); then connection.sendall(request) → the other way round",
     ),
     "the way of an empty list ends where another thread was quicker, too": (
         "aws.transport.connections.Connections._kept_one: self._kept → forced true",
@@ -112,7 +145,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "what is empty is false already": (
         "wire.envelope._wrap: 0 → forced false",
-        "wire.envelope.Envelope.is_fifo: '' → forced false",
         "worker.dead_letters.Letter.read: {} → forced false",
         "deploy.security_checks._network: {} → forced false",
         "worker.dead_letters.Letter.read: 0 → forced false",
@@ -396,6 +428,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.message.Message.own_attributes: self.attempts is not None → forced true",
     ),
     "for the type checker: a wait that is read with its plan has one, and one that was changed is there": (
+        "aws.waits.DynamoDBWaits._committed: wait.plan is None → forced false",
         "worker.group_asks._awaited: wait.plan is None → forced false",
         "worker.handle_phase.HandlePhase._ended_group: wait.plan is not None → forced true",
         "aws.group_items.DynamoDBGroups._drop: item.wait is None → forced false",
@@ -444,6 +477,15 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler.Settler._take_kept: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
         "aws.caller_lists.DynamoDBCallers._change: {} → forced false",
+        "worker.recorded_only._Judge.function: () → forced false",
+    ),
+    "whatever else is raised would be a reason to keep the lease too": (
+        "worker.recorded_only.unrecorded: except _Unknown → catches every Exception",
+    ),
+    "both are judged, and the first reason against a lease is as good as the second": (
+        "worker.recorded_only._Judge.class_: self._known.add(name); then self._field(field) → the other way round",
+        "worker.recorded_only._Judge._field: self._called(field.default_factory); "
+        "then self._called(getattr(field, 'exclude_if', None)) → the other way round",
     ),
     "0 is the same byte with a sign and without": (
         "wire.kafka_records.KafkaRecord._headers: number < 0 → becomes number <= 0",
@@ -570,9 +612,13 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "the quick way for small items: the count gives them the longest history too": (
         "aws.history_room.room_after_commit: most <= _SURELY_BELOW → becomes most < _SURELY_BELOW",
     ),
+    "a connection that is kept has the limit of the call before, and a new one that of its opening": (
+        "aws.transport.connections.Connections.exchange: self._limit(connection, ends); then "
+        "connection.sendall(request) → the other way round",
+    ),
     "what the room is counted by stands in the update before both": (
-        "aws.commit_call.CommitCalls.commit: _add_texts(update, texts); then _add_history(update, claim, commit, texts) "
-        "→ the other way round",
+        "aws.commit_call.CommitCalls.commit: _add_texts(update, texts); then _add_history(update, claim, commit, texts, key"
+        ") → the other way round",
     ),
     "less than no room is none": (
         "aws.history_room.room_after_commit: max(0, min(LONGEST, _room(size), "

@@ -12,13 +12,13 @@ from flowguard.flow import AnyFlow
 from flowguard.sim.engines import in_memory
 from flowguard.testing.explorer.checks.equivalence import End, Free
 from flowguard.testing.explorer.checks.invariants import Invariant
-from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import NOTHING, Schedule
 from flowguard.testing.explorer.report.diagnosis import Effects
 from flowguard.testing.explorer.report.findings import Report, Violation
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.sandbox import Needs, Sandbox
+from flowguard.testing.explorer.search.found_violations import Group
 from flowguard.testing.explorer.search.next_schedules import SearchBudget, planned
 from flowguard.testing.explorer.search.right_ends import Without
 from flowguard.testing.explorer.search.runs import Runs
@@ -139,11 +139,11 @@ class _Watching(Search):
         self._case = case
         self._wrong: set[str] = set()
 
-    def _problems(self, history: History) -> list[Problem]:
+    def violations(self, history: History) -> dict[Group, Violation]:
         if self._case.timed:
             end = self.runs.end(history)
             self.right.ends[end.digest] = end
-        return super()._problems(history)
+        return super().violations(history)
 
     def truth(self, effort: Effort) -> Truth:
         began = time.perf_counter()

@@ -76,6 +76,7 @@ def test_fates(mutants: Mutants, is_killed: bool, reason: str | None, met: int, 
     assert line.fate.is_good == (fate is Fate.HARMLESS)
 
 
+@pytest.mark.slow("makes all mutants")
 def test_the_harmless_are_mutants_and_say_why(mutants: Mutants) -> None:
     names = [one.name for one in mutants.all]
     assert len(set(names)) == len(names)

@@ -87,6 +87,7 @@ def test_what_a_mutant_meets(
     assert tries(mutants[name], after, test) == expected
 
 
+@pytest.mark.slow("makes all mutants")
 @pytest.mark.parametrize(
     ("name", "test", "expected"),
     [
@@ -107,6 +108,7 @@ def test_a_plan_of_no_schedules_has_none() -> None:
     assert _cut([(0, ["none", "d1"]), (1, None)], 0) == []
 
 
+@pytest.mark.slow("makes all mutants")
 def test_what_only_the_explorer_noticed_the_last_time_is_explored_before_its_tests(
     mutants: dict[str, Mutant], monkeypatch: pytest.MonkeyPatch
 ) -> None:

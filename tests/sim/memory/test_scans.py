@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from flowguard.project.declared import TableIndex
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.scans import Scans, TurnsScans
+from flowguard.sim.table_keys import create_table
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,58 @@ def test_queries_keep_their_order() -> None:
             TableName="t", KeyConditionExpression="pk = :p", ExpressionAttributeValues={":p": {"S": "p"}}
         )
         assert names(answer) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 9])
+@pytest.mark.parametrize(
+    ("scans", "forward", "order"),
+    [
+        (Scans.FORWARDS, True, "abcd"),
+        (Scans.FORWARDS, False, "dcba"),
+        (Scans.BACKWARDS, True, "bacd"),
+        (Scans.BACKWARDS, False, "dcab"),
+    ],
+)
+def test_items_of_one_key_in_an_index_come_in_another_order(scans: Scans, forward: bool, order: str, size: int) -> None:
+    """The first two have one day."""
+    with MemoryAWS() as aws:
+        dynamodb: Any = aws.client("dynamodb")
+        index = TableIndex("by-day", ("who", "day"), ("S", "N"))
+        create_table(dynamodb, "t", "pk", "sk", indexes=(index,))
+        for name, day in zip("abcd", "1123", strict=True):
+            item = {"pk": {"S": "p"}, "sk": {"S": name}, "who": {"S": "ann"}, "day": {"N": day}}
+            dynamodb.put_item(TableName="t", Item=item)
+        aws.scans = scans
+        asked: Any = {
+            "TableName": "t",
+            "IndexName": "by-day",
+            "KeyConditionExpression": "who = :w",
+            "ExpressionAttributeValues": {":w": {"S": "ann"}},
+            "ScanIndexForward": forward,
+        }
+        pages = dynamodb.get_paginator("query").paginate(**asked, PaginationConfig={"PageSize": size})
+        assert "".join(name for page in pages for name in names(page)) == order
+
+
+def test_no_index_is_read_consistently_but_a_local_one() -> None:
+    """DynamoDB Local refuses it as well: tests/aws/test_run_index_costs.py."""
+    with MemoryAWS() as aws:
+        dynamodb: Any = aws.client("dynamodb")
+        local = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "day", "KeyType": "RANGE"}]
+        dynamodb.create_table(
+            TableName="t",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "day")],
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            LocalSecondaryIndexes=[{"IndexName": "local", "KeySchema": local, "Projection": {"ProjectionType": "ALL"}}],
+            GlobalSecondaryIndexes=[
+                {"IndexName": "global", "KeySchema": local, "Projection": {"ProjectionType": "ALL"}}
+            ],
+        )
+        for about in ({"IndexName": "local", "ConsistentRead": True}, {"IndexName": "global"}):
+            assert dynamodb.scan(TableName="t", **about)["Items"] == []
+        with pytest.raises(ClientError, match="Consistent reads are not supported on global secondary indexes"):
+            dynamodb.scan(TableName="t", IndexName="global", ConsistentRead=True)
 
 
 def scanned(scans: Scans, **about: Any) -> list[Any]:

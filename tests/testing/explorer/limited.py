@@ -1,7 +1,8 @@
-"""A flow whose runs meet at the one place of a limit."""
+"""Flows whose runs meet at the one place of a limit, and at the one start that a minute has."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 from pydantic import BaseModel
@@ -32,6 +33,16 @@ class Ship(Stage[Order], name="ship"):
 
 class Orders(Flow, name="orders", object_id="order_id"):
     stages = (Charge, Ship)
+
+
+class Ask(Stage[Order], name="ask", limit=PerKey("customer", per=timedelta(minutes=1), count=1)):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.put("charged", {"id": order.order_id})
+        return Done()
+
+
+class Gateway(Flow, name="gateway", object_id="order_id"):
+    stages = (Ask,)
 
 
 TABLES: Final = {"charged": "id"}

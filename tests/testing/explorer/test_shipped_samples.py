@@ -34,7 +34,7 @@ def test_each_shipped_flow_has_samples() -> None:
 
 
 def test_a_link_is_used_only_after_its_row_was_saved() -> None:
-    """Here the worker that made it is held up before that. What was saved alone can have been sent."""
+    """Here the worker that made it is held up before that, and so before the commit after which it is sent."""
     assert explored("answer_ticket", "--schedule", "1+2/z6")["violations"] == []
 
 

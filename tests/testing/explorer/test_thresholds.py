@@ -162,7 +162,9 @@ def test_an_event_takes_an_invocation_for_each_part() -> None:
     came = [one for one in history.deliveries if one.queue == "gates"]
     assert [one.receive for one in came] == [1, 2]
     assert [sum(event.type is EventType.ANSWERED for event in one.events) for one in came] == [2, 1]
-    assert calls(history, "Query") == ["find rows"] * 4, "a page for each row, and the second begins at its place"
+    assert calls(history, "Query") == ["find rows"] * 5, (
+        "a page for each row, and for the one after a part; the second begins at its place"
+    )
     assert all_went_on(View(history)) is None
 
 

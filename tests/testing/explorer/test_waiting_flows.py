@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import pytest
 
 from flowguard.testing.explorer import replay
@@ -12,6 +14,17 @@ from tests.testing.explorer.histories import history_of
 
 ASKS = waiting.Order(order_id="o1")
 EVERYTHING = waiting.Order(order_id="o1", asks=("stock", "parcel", "paid", "approval"))
+PERSON = waiting.Order(order_id="o1", asks=("approval",))
+PERSON_AGAIN = waiting.Order(order_id="o1", asks=("approval",), minutes=9)
+PRESSED: Final[dict[str, Any]] = {
+    "version": "2.0",
+    "rawPath": "/{token:waits/o1/approval}",
+    "rawQueryString": "",
+    "headers": {"content-type": "application/json"},
+    "requestContext": {"domainName": "answers.lambda-url.eu-west-1.on.aws", "http": {"method": "POST"}},
+    "body": '{"yes": true}',
+    "isBase64Encoded": False,
+}
 
 
 @pytest.mark.parametrize("schedule", ["none", "d1", "d2.d5-1.r1", "z1-3", "x2", "x2-2"])
@@ -31,6 +44,21 @@ def test_an_answer_that_comes_before_its_hop_is_committed_waits_for_each_attempt
     """The hop's commit is denied, for minutes and then for good. Queues of templates let an answer wait for days."""
     trace = replay([Waits], [Wanted(names=("paid",)), payment(20), payment(30)], "f3-1", tables=TABLES)
     assert trace.ok, str(trace)
+
+
+@pytest.mark.parametrize("schedule", ["a2", "d3", "z3"])
+def test_nobody_answers_by_a_link_whose_wait_was_never_committed(schedule: str) -> None:
+    """The older worker has saved the row of its link, and the newer request overtakes it before its commit."""
+    trace = replay([waiting.Waits], [PERSON, PERSON_AGAIN, PRESSED], schedule, tables=waiting.TABLES)
+    assert trace.ok, str(trace)
+    assert "go-on, hop 2" in str(trace)
+
+
+@pytest.mark.parametrize("schedule", ["none", "a3", "z4"])
+def test_a_link_is_answered_whose_worker_has_not_reported_its_commit(schedule: str) -> None:
+    trace = replay([waiting.Waits], [PERSON, PRESSED], schedule, tables=waiting.TABLES)
+    assert trace.ok, str(trace)
+    assert "go-on, hop 2" in str(trace)
 
 
 def test_a_record_that_settles_is_known_as_one_and_requests_nothing() -> None:

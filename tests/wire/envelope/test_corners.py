@@ -93,6 +93,7 @@ def test_what_no_queue_delivered_is_from_no_fifo_queue() -> None:
     [called] = normalize({"order_id": "o1"}, invocation_id="i-1")
     assert isinstance(called, Envelope)
     assert not called.is_fifo
+    assert not only(sqs_record("tea", eventSourceARN="arn:aws:sns:eu-west-1:123456789012:teas.fifo")).is_fifo
 
 
 def test_a_record_of_a_function_that_nobody_names_is_of_no_queue() -> None:

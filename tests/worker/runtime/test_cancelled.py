@@ -62,6 +62,20 @@ def errors(at: Scene) -> set[str]:
     return {json.loads(one["Body"]).get("error", "") for one in at.sent("completed")}
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
+def test_a_run_whose_message_is_parked_ends_with_the_redrive_of_its_letter() -> None:
+    with scene() as at:
+        at.deliver(at.message(**TOLD))
+        unread = at.second(body='{"sum":7}', **TOLD)
+        at.receives = 3
+        assert at.deliver(unread) == [True]
+        assert at.told(EventType.PARKED) == 1
+        assert cancel(at)
+        assert (status(at), errors(at)) == (Status.RUNNING, set()), "nothing comes that would end it"
+        assert at.deliver(unread._replace(redrive=1)) == [True]
+        assert (status(at), errors(at)) == (Status.FAILED, {"Cancelled: ordered by mistake"})
+
+
 def test_a_run_between_two_stages_ends_with_its_next_message_and_without_a_dead_letter() -> None:
     with scene() as at:
         at.deliver(at.message(**TOLD))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.destinations import Queue
+from flowguard.errors import WriteDenied
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.turn import Turn
 from flowguard.worker.denials import AT_LAST, FORGOTTEN_AFTER, MOST_KNOWN, Denials, place_of
+from flowguard.worker.fail_phase import FailPhase
 from flowguard.worker.patience import SOME_MINUTES
 from tests.scene import START, OrderState, Scene, record
 from tests.worker.runtime.mishaps import boom, refuses, refuses_writes, reject_once
@@ -53,6 +57,34 @@ def test_a_denial_is_final_when_it_and_its_record_have_lasted_for_minutes(
 )
 def test_a_record_that_went_back_is_as_old_as_its_first(receives: int, since: int, final: bool) -> None:
     assert Denials().are_final("a queue", received(receives), SENT, since) is final
+
+
+@pytest.mark.parametrize(("lasted", "final"), [(MINUTES, True), (MINUTES - 1, False)])
+def test_a_message_that_is_another_one_each_time_comes_often_by_itself(lasted: int, final: bool) -> None:
+    denials = Denials()
+    denials.are_final("a queue", received(1), SENT)
+    assert denials.are_final("a queue", received(1), SENT + lasted, SENT, comes_often=True) is final
+
+
+@pytest.mark.parametrize(
+    ("since", "turn", "often"), [(9, True, True), (1, True, True), (0, True, False), (9, False, False)]
+)
+def test_only_who_stands_in_line_and_comes_again_is_asked_for_as_such(since: int, *, turn: bool, often: bool) -> None:
+    asked = []
+
+    def are_final(*given: Any, comes_often: bool) -> bool:
+        asked.append((given, comes_often))
+        return False
+
+    message = SimpleNamespace(since=since, turn=Turn(1, "customer#0") if turn else None)
+    services = SimpleNamespace(clock=SimpleNamespace(now=lambda: SENT), denials=SimpleNamespace(are_final=are_final))
+    phase: Any = SimpleNamespace(_services=services)
+    arrival: Any = SimpleNamespace(message=message, envelope="envelope")
+    denied = WriteDenied("no", ("stock",))
+    nothing: Any = None
+    with pytest.raises(WriteDenied):
+        FailPhase._is_parked_for(phase, arrival, nothing, denied)
+    assert asked == [((denied.tables, "envelope", SENT, since), often)]
 
 
 def test_a_record_that_no_queue_brings_again_cannot_wait() -> None:

@@ -16,6 +16,7 @@ from flowguard.handler import lambda_handler
 from flowguard.names.ids import Owner
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Status
+from flowguard.retry import RetryPolicy
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
@@ -26,6 +27,7 @@ from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.tokens import Tokens
 from tests.scene import START, OrderState, Scene, Script, record, two_stages
 from tests.worker.runtime.mishaps import boom, reject_once
+from tests.worker.runtime.test_fifo import deliver_fifo, fifo_record
 
 
 def test_a_failed_attempt_is_sent_again_as_the_same_request_later(at: Scene) -> None:
@@ -229,3 +231,29 @@ def test_an_error_that_quotes_the_link_of_a_question_is_noted_without_its_token(
     shown = [*told, str(at.item()), json.dumps(at.sent("dead")), json.dumps(at.sent("completed"))]
     assert "https://shop.example/<token> was refused" in "".join(shown)
     assert [text for text in shown if token in text] == []
+
+
+class Unanswering:
+    """A backoff that answers when its stage is defined, and never again."""
+
+    def seconds(self, retry: int) -> float:
+        raise LookupError("the table of delays is gone")
+
+
+@pytest.mark.parametrize("is_fifo", [False, True])
+def test_a_backoff_that_raises_is_waited_for_as_long_as_any_may_be_and_its_attempt_counts(
+    at: Scene, monkeypatch: pytest.MonkeyPatch, is_fifo: bool
+) -> None:
+    policy = RetryPolicy(attempts=2, backoff=Unanswering(), jitter=0, max_delay=timedelta(seconds=70))
+    monkeypatch.setattr(at.flow.stage("price-order"), "retry", policy)
+    at.script.pricing = boom
+    if is_fifo:
+        assert deliver_fifo(at, fifo_record(at.message(), 0, "red")) == ([0], [70])
+    else:
+        assert at.deliver(at.message()) == [True]
+    (retried,) = [event for event in at.tally.events if event.type is EventType.RETRIED]
+    assert retried.facts["delay"] == 70
+    assert str(retried.facts["why"]).endswith("raises LookupError for retry 1")
+    if not is_fifo:
+        assert at.deliver(at.message(retry=1)) == [True]
+        assert at.told(EventType.FAILED) == 1

@@ -19,7 +19,7 @@ from flowguard.step import Step
 from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
-from flowguard.worker.claim_phase import _goes_on
+from flowguard.worker.claimed_again import goes_on
 from flowguard.worker.routing import Arrival
 from tests.scene import OrderState, Scene, message_id, record
 from tests.worker.runtime.mishaps import Died, die
@@ -190,4 +190,4 @@ def test_where_there_is_no_item_no_attempt_is_counted_in_it(at: Scene) -> None:
     [envelope] = normalize({"Records": [fifo_record(at.second(), 1, "g")]})
     assert isinstance(envelope, Envelope)
     arrival = Arrival(envelope, at.flow, at.flow.stage("close-order"), at.second())
-    assert _goes_on(arrival, Refused(Verdict.GONE, None)) is None
+    assert goes_on(arrival, Refused(Verdict.GONE, None)) is None

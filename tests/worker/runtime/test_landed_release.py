@@ -4,8 +4,8 @@ That is a newer release that takes over what stands in table and queues; or what
 its commit and its messages.
 
 What today's code writes is read by no older code here: that it has other attributes is noticed, and no more. Nor does
-it show signatures, which these worlds do not ask for, what fails and is redriven, keys of ``@once``, texts in S3, or
-both at work at once.
+it show what fails and is redriven, or both at work at once. Signatures, tokens, keys and texts in S3, which these
+worlds do not have, are in ``test_landed_forms.py``.
 """
 
 from __future__ import annotations

@@ -19,4 +19,4 @@ def is_compared(made: CallRecord) -> bool:
     """Answer whether what a call changes counts, or it changes nothing."""
     if made.is_read or made.service in _WHOLE or made.operation in _TIMING or is_noted(made):
         return True
-    return made.of_record or sending(made.service, made.operation) is not None
+    return made.of_record or made.is_played or sending(made.service, made.operation) is not None

@@ -10,6 +10,7 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.life import RowKind, Shortened
+from flowguard.testing.explorer.record.schedule import OF_CODE
 from flowguard.worker.lifetimes import LONGEST_WAIT, Lifetimes
 
 
@@ -78,7 +79,10 @@ ALLOWED: Final = (
 def no_life_is_shortened(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check that what something still needs lives as long as before (I15)."""
     known: Mapping[str, AnyFlow] = {flow.name: flow for flow in flows}
-    for write in history.shortened:
+    has_two = history.schedule.has(OF_CODE)  # of which each may name another stage for the answer
+    for shortened in history.shortened:
+        is_row = has_two and shortened.kind is RowKind.AWAITED
+        write = shortened._replace(is_another=shortened.is_another and not is_row)
         flow = known.get(write.key.split("#")[1])
         if flow is None or not any(may.kind is write.kind and may.is_it(Lifetimes(flow), write) for may in ALLOWED):
             yield Problem(

@@ -1,33 +1,49 @@
 """Checks that no more handlers are at work than a limit has places (I22), and that no place stays free beside a line.
 
-The latter is I23.
+The latter is I23. That no more of them begin in a time than a limit lets is I24.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 
 from flowguard.flow import AnyFlow
+from flowguard.limit import PerKey
 from flowguard.protocol.places import SKEW
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import History, LimitedHandler, PlacesVersion
 
 
 def places_are_kept(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I22 on each handler and on each version of the item of a key, and I23 on the latter.
+    """Check I22 and I24 on each handler, and I22 and I23 on each version of the item of a key.
 
     I23: the first who stand in line are called, as many as places are free. They come, or look, or are dropped.
     """
     limits = {
-        f"limit#{flow.name}#{stage.name}#{limit.title}": limit.at_once
+        f"limit#{flow.name}#{stage.name}#{limit.title}": limit
         for flow in flows
         for stage in flow.stages
         for limit in stage.limits
     }
     for version in history.places:
         yield from _kept(version, limits)
-    yield from _at_work(history, limits)
+    yield from _at_work(history, {name: limit.at_once for name, limit in limits.items() if limit.at_once is not None})
+    yield from _begun(history, limits)
+
+
+def _begun(history: History, limits: Mapping[str, PerKey]) -> Iterator[Problem]:
+    """Check I24 on each call of a handler: that of those before it no more lie within its limit's time."""
+    for number, handler in enumerate(history.limited):
+        for key in handler.keys:
+            limit = limits[key.rpartition("#")[0]]
+            if limit.per is None:
+                continue
+            since = handler.at - limit.per // _MS
+            begun = [other for other in history.limited[: number + 1] if key in other.keys and other.at > since]
+            if len(begun) > limit.most:
+                yield Problem("I24", key, f"more handlers have begun in {limit.per} than may", limit.most, len(begun))
 
 
 def _at_work(history: History, limits: Mapping[str, int]) -> Iterator[Problem]:
@@ -38,9 +54,11 @@ def _at_work(history: History, limits: Mapping[str, int]) -> Iterator[Problem]:
     """
     for number, handler in enumerate(history.limited):
         for key in handler.keys:
+            if (at_once := limits.get(key.rpartition("#")[0])) is None:
+                continue
             others = [other for other in history.limited[:number] if key in other.keys and other.until >= handler.at]
             at_work = {other.hop for other in others if _end(history, other) > handler.calls} | {handler.hop}
-            if len(at_work) > (at_once := limits[key.rpartition("#")[0]]):
+            if len(at_work) > at_once:
                 yield Problem("I22", key, "more hops are at work than may be", at_once, len(at_work))
 
 
@@ -53,16 +71,20 @@ def _end(history: History, handler: LimitedHandler) -> int:
     return ends[0] if ends else max((call.number for call in made), default=handler.calls)
 
 
+_MS: Final = timedelta(milliseconds=1)
+
 _ENDING: Final = frozenset({"commit", "release", "note the back-off", "dispatch"})
 """The steps of flowguard's own with which the work of a hop is over, done or failed."""
 
 
-def _kept(version: PlacesVersion, limits: Mapping[str, int]) -> Iterator[Problem]:
-    at_once = limits[version.key.rpartition("#")[0]]
-    live = [holder for holder in version.places.held.values() if holder.until + SKEW >= version.at]
-    if len(live) > at_once:
-        yield Problem("I22", version.key, "more hops hold a place than may", at_once, len(live))
-    line = sorted((waiter.arrival, token) for token, waiter in version.places.line.items())
-    first = [version.places.line[token] for _, token in line][: max(at_once - len(live), 0)]
+def _kept(version: PlacesVersion, limits: Mapping[str, PerKey]) -> Iterator[Problem]:
+    limit = limits[version.key.rpartition("#")[0]]
+    beyond = 0 if limit.window else SKEW
+    live = [holder for holder in version.places.held.values() if holder.until + beyond >= version.at]
+    if len(live) > limit.most:
+        yield Problem("I22", version.key, "more hops hold a place than may", limit.most, len(live))
+    others = [token for token in version.places.line if token not in version.places.held]
+    line = sorted((version.places.line[token].arrival, token) for token in others)
+    first = [version.places.line[token] for _, token in line][: max(limit.most - len(live), 0)]
     if not all(waiter.called_at for waiter in first):
         yield Problem("I23", version.key, "a place is free, and the first in line is not called")

@@ -79,7 +79,7 @@ def _bounds(flow: AnyFlow, policy: RetryPolicy, retry: int, error: str) -> Itera
     The error is known by its name.
     """
     for possible in _policies(policy):
-        longest = min(possible.backoff.seconds(retry), possible.max_delay.total_seconds())
+        longest = possible.longest(retry)
         yield round(longest * (1 - possible.jitter)), round(longest)
     if error in _names(Retry):  # Retry(after=…) asks for its own delay
         most = LONGEST_DELAY if flow.long_delays else max(LONGEST_SQS_DELAY, LONGEST_VISIBILITY)

@@ -183,7 +183,8 @@ def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Prob
             refused.setdefault(made.worker, made.number)
     committed = set(_committed(history))
     for delivery in history.deliveries:
-        if delivery.acked and delivery.worker in refused and not _was_judged(delivery):
+        number = refused.get(delivery.worker)
+        if delivery.acked and number is not None and not _was_judged(delivery) and not _looks(history, number):
             yield Problem(
                 "I6", delivery.queue or "a function", "a record was acked, though the run table denies access"
             )
@@ -195,6 +196,13 @@ def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Prob
                 yield Problem(
                     "I6", message.to, "a message was sent, though the run table denies access", None, message.id
                 )
+
+
+def _looks(history: History, refused: int) -> bool:
+    """Answer whether the worker of a refused call had sent the look of its hop before. That one comes in its place."""
+    worker = history.calls[refused - 1].worker
+    looks = [message.call for message in history.posted if message.place.turn is not None and message.call]
+    return any(call < refused and history.calls[call - 1].worker == worker for call in looks)
 
 
 def _was_judged(delivery: DeliveryRecord) -> bool:

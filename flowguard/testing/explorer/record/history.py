@@ -37,7 +37,9 @@ class CallRecord:
     ``error`` is the code of its last refusal and ``held`` how its worker was held up before it. ``entries`` counts
     those of a batch send, ``refused`` are the numbers of those that were not taken. ``key`` is that of an object in S3.
     ``conditional`` says that it writes under a condition, ``eventual`` that it reads what may be behind a write.
-    ``places`` are what it touches. ``of_record`` says that it is about a record that the function was given.
+    ``ways`` are how the items that it reads may come otherwise, ``places`` what it touches. ``of_record`` says that it
+    is about a record that the function was given, ``is_played`` that a database which is compared answers it,
+    ``is_repeated`` that botocore repeats it.
     """
 
     number: int
@@ -56,8 +58,11 @@ class CallRecord:
     key: str = ""
     conditional: bool = False
     eventual: bool = False
+    ways: tuple[FaultKind, ...] = ()
     places: tuple[Place, ...] = ()
     of_record: bool = False
+    is_played: bool = False
+    is_repeated: bool = True
 
     @property
     def is_read(self) -> bool:
@@ -73,7 +78,8 @@ class DeliveryRecord:
     last receive. ``failures`` are the ids of records that it answered were not processed. ``why`` is the error that it
     ended with and ``raised_at`` the innermost line of user code that the error passed. ``settles`` says that the record
     brings an answer or a deadline and no stage's message, ``address`` which run it says that it is for. ``is_request``
-    says that the record is an HTTP request.
+    says that the record is an HTTP request. ``code`` is ``old`` or ``new`` where two versions of it are looked at.
+    ``recalled`` are the names that it asked a hop's memory for, each with the request's id and the hop's number.
 
     Of several records that a function of flows got at once each has its own, with the ``worker`` and the ``calls`` of
     the first; they are ``shared``. Of those of a plain function only the first has one, and ``batch`` are the others,
@@ -105,6 +111,8 @@ class DeliveryRecord:
     is_request: bool = False
     shared: bool = False
     waiting: tuple[int, ...] = ()
+    code: str = ""
+    recalled: set[tuple[str, int, str]] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +235,7 @@ class History:
     ``row_keys`` are the primary keys of databases' tables.
     ``shortened`` are the lives of items and rows that a write has made shorter.
     ``weathered`` counts the calls that the weather refused, ``weathered_users`` those of user code.
+    ``unread`` are the queues that a version of the code has left with a message in them.
     ``waited_for_all`` says that a worker which was held up for a number of calls went on because nothing else was left.
     ``expired`` counts the items and rows that had expired, of which some may have stayed, ``removed`` are those of the
     user that did not, each with its table.
@@ -269,6 +278,7 @@ class History:
     weathered: int = 0
     weathered_users: int = 0
     waited_for_all: bool = False
+    unread: list[str] = field(default_factory=list)
 
     @property
     def needs(self) -> list[Lack]:

@@ -15,13 +15,18 @@ from flowguard.testing.explorer.record.schedule import FaultKind
 HTTP: Final = "https"
 MAIL: Final = "smtp"
 SQL: Final = "sqlite"
-OUTSIDE: Final = frozenset({HTTP, MAIL, SQL})
+POSTGRES: Final = "postgres"
+OUTSIDE: Final = frozenset({HTTP, MAIL, SQL, POSTGRES})
+
+DATA_API: Final = "rds-data"
+"""A service of AWS whose calls are statements of such a database."""
 
 ASKS: Final = frozenset({"GET", "HEAD", "OPTIONS", "SELECT"})
 """What changes nothing at the other side."""
 
 OF_PARTIES: Final = "outside:"
 OF_DATABASES: Final = "sqlite:"
+OF_POSTGRES: Final = "postgres:"
 OF_SERVICES: Final = "aws:"
 """What the names of these have before them where they stand beside those of tables."""
 
@@ -42,7 +47,7 @@ def outside_call(
 
 def named_apart(where: str) -> tuple[str, str]:
     """Return what a name has before it and the name itself. A host may have a port."""
-    for before in (OF_PARTIES, OF_DATABASES, OF_SERVICES):
+    for before in (OF_PARTIES, OF_DATABASES, OF_POSTGRES, OF_SERVICES):
         if where.startswith(before):
             return before[:-1], where[len(before) :]
     service, _, name = where.rpartition(":")

@@ -1,7 +1,7 @@
 """A schedule: what goes wrong and when. Its short id, such as ``d3.l7``, says it all.
 
-A number counts the AWS calls of the whole run from 1, in the order in which they are made; with ``x``, ``o`` and
-``i`` it counts deliveries, with ``r`` dead letters, with ``n`` what is awaited from parties outside. Calls that only
+A number counts the AWS calls of the whole run from 1, in the order in which they are made; with ``x``, ``o``, ``i`` and
+``c`` it counts deliveries, with ``r`` dead letters, with ``n`` what is awaited from parties outside. Calls that only
 look a name up, such as ``GetQueueUrl``, are not counted: whether they are made depends on how warm a function is.
 
 ========  ====================================================================================================
@@ -29,6 +29,8 @@ look a name up, such as ``GetQueueUrl``, are not counted: whether they are made 
           (``f3-1``: it denies access), the run table denies access (``f3-1``: the first of the other tables that the
           call names, ``f3-2`` the second), the object that it stores in S3 is gone afterwards
 ``w3``    before call 3 the weather begins that was given, such as an outage of an hour
+``c3``    until delivery 3 the old code handles what comes, and from there on the new one. ``c3-1``: the new code
+          until then, and the old one from there on, as a rollback does. ``c3.c4-1``: the new code has delivery 3 alone
 ``y1``    Scans answer in another order: DynamoDB keeps none. ``q1``: each page of a Scan without a limit has one item
 ``k1``    nothing that has expired is removed: DynamoDB may take days. Otherwise it is removed at once
 ``2+4/``  before all of these: of the first messages only the second and the fourth come. ``1+1/``: the only message
@@ -69,6 +71,7 @@ class FaultKind(StrEnum):
     WEATHER = "w"
     TURNED = "y"
     PAGED = "q"
+    CODE = "c"
 
 
 HOLDS: Final = frozenset({FaultKind.SEEN_EARLY, FaultKind.HELD_UP})
@@ -83,6 +86,7 @@ OF_EXPIRY: Final = frozenset({FaultKind.STAYS})
 OF_SCANS: Final = frozenset({FaultKind.TURNED, FaultKind.PAGED})
 OF_INSIDERS: Final = frozenset({FaultKind.INSIDER})
 OF_WEATHER: Final = frozenset({FaultKind.WEATHER})
+OF_CODE: Final = frozenset({FaultKind.CODE})
 AT_CALLS: Final = (DEATHS | RAISED | {FaultKind.LOST, FaultKind.STALE}) - FOR_GOOD
 AS_LATE_AS_CAN_BE: Final = 2
 """Of a duplicate."""
@@ -96,6 +100,9 @@ DENIED: Final = 1
 AFTER_THE_DEADLINE: Final = 1
 AT_THE_DEADLINE: Final = 2
 """Of an answer that does not come when it is asked for."""
+
+TO_THE_OLD: Final = 1
+"""Of the code: the old version handles what comes from there on."""
 
 ALONE_WITH_TWIN: Final = (1, 1)
 """The only message and its twin, the same content under a new id."""
@@ -189,6 +196,31 @@ class Schedule:
 
     def has(self, kinds: frozenset[FaultKind]) -> bool:
         return any(choice.kind in kinds for choice in self.choices)
+
+    def is_old_at(self, delivery: int) -> bool:
+        """Answer whether the old code handles this delivery. Before the first switch it is the one that goes."""
+        switches = self._switches()
+        passed = [choice for choice in switches if choice.at <= delivery]
+        if passed:
+            return passed[-1].more == TO_THE_OLD
+        return bool(switches) and switches[0].more != TO_THE_OLD
+
+    @property
+    def ends_old(self) -> bool:
+        """Answer whether the old code is there at last, as after a rollback."""
+        switches = self._switches()
+        return bool(switches) and switches[-1].more == TO_THE_OLD
+
+    def switches_after(self, delivery: int) -> bool:
+        """Answer whether both versions of the code are still there."""
+        return any(choice.at > delivery for choice in self._switches())
+
+    def _switches(self) -> list[Choice]:
+        return sorted(choice for choice in self.choices if choice.kind is FaultKind.CODE)
+
+
+ALL_OLD: Final = Choice(1, FaultKind.CODE, TO_THE_OLD)
+"""The old code handles everything."""
 
 
 def _message(text: str, part: str) -> int:

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from types import FrameType
-from typing import Final
+from types import CodeType, FrameType
+from typing import Final, TypeAlias
 
-_OURS: Final = str(Path(__file__).parents[3])
-_AT_AWS: Final = f"{_OURS}{os.sep}aws{os.sep}"
+_OURS: Final = f"{Path(__file__).parents[3]}{os.sep}"
+"""With its separator: a folder whose name begins like ours is the user's."""
+
+_AT_AWS: Final = f"{_OURS}aws{os.sep}"
 """Where flowguard's own calls are made."""
-_STANDARD: Final = sysconfig.get_paths()["stdlib"]
+_STANDARD: Final = f"{sysconfig.get_paths()['stdlib']}{os.sep}"
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 _LIBRARIES: Final = ("/boto3/", "/botocore/", "/s3transfer/")
 _STEPS: Final = {
@@ -101,14 +103,17 @@ def calling_site(until: str) -> Site:
 def site_of(frame: FrameType | None, until: str) -> Site:
     """Return the site of a frame or of the innermost of its callers that is in user code."""
     step, installed, is_own = "flowguard", None, False
-    while frame is not None and (name := frame.f_code.co_name) != until:
-        file = frame.f_code.co_filename
-        kind, own_step = _frame_of(file, name)
+    while frame is not None:
+        code = frame.f_code
+        known = _KNOWN.get(id(code))
+        _, name, kind, own_step, at_aws = known if known is not None else _looked_at(code)
+        if name == until:
+            break
         if kind is _Code.USERS:
-            return Site(file, frame.f_lineno, name, by_library=installed is not None, by_flowguard=is_own)
+            return Site(code.co_filename, frame.f_lineno, name, by_library=installed is not None, by_flowguard=is_own)
         if kind is _Code.INSTALLED and installed is None:
-            installed = Site(file, frame.f_lineno, name)
-        step, is_own = own_step or step, is_own or file.startswith(_AT_AWS)
+            installed = Site(code.co_filename, frame.f_lineno, name)
+        step, is_own = own_step or step, is_own or at_aws
         frame = frame.f_back
     return installed or Site("", 0, step)
 
@@ -144,11 +149,23 @@ class _Code(Enum):
     NOBODYS = "Python or AWS's libraries"
 
 
-@cache
-def _frame_of(file: str, function: str) -> tuple[_Code, str | None]:
-    """Return the kind of a frame's code and the step of flowguard's that it is, if any."""
+def _looked_at(code: CodeType) -> _Known:
+    """Find out what a frame's code is.
+
+    It is known by its id from now on, for to hash a code takes longer. The id stays its own while the code is kept.
+    """
+    if len(_KNOWN) >= _MOST_KNOWN:  # modules that are loaded anew for each schedule have other codes each time
+        _KNOWN.clear()
+    file, name = code.co_filename, code.co_name
     kind = _code_of(file)
-    return kind, _STEPS.get((file.rpartition(os.sep)[2], function)) if kind is _Code.OURS else None
+    step = _STEPS.get((file.rpartition(os.sep)[2], name)) if kind is _Code.OURS else None
+    known = _KNOWN[id(code)] = code, name, kind, step, file.startswith(_AT_AWS)
+    return known
+
+
+_Known: TypeAlias = tuple[CodeType, str, _Code, str | None, bool]
+_KNOWN: Final[dict[int, _Known]] = {}
+_MOST_KNOWN: Final = 10_000
 
 
 @cache

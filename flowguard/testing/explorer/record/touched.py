@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from flowguard.sim.calls import ApiCall
 from flowguard.sim.limits.queues import queue_name
-from flowguard.testing.explorer.record.outside_call import OUTSIDE
+from flowguard.testing.explorer.record.outside_call import DATA_API, OUTSIDE, POSTGRES
 
 Place: TypeAlias = tuple[str, ...]
 ADDED: Final = "\0added"
@@ -50,6 +50,8 @@ def _places(call: ApiCall, target: str, hash_keys: Mapping[str, str]) -> tuple[P
             return tuple(call.params["Places"])
         case "dynamodb":
             return tuple(dict.fromkeys(_items(call.params, hash_keys))) or (("dynamodb",),)
+        case service if service == DATA_API:
+            return ((POSTGRES,),)
         case "s3" if "Bucket" in call.params and "CopySource" not in call.params:
             return (("s3", *(str(call.params[name]) for name in ("Bucket", "Key") if name in call.params)),)
         case service if service in _SENDING and call.operation.startswith(_ADDING):

@@ -31,7 +31,7 @@ def check_met(history: History) -> None:
 
 def _why_unmet(history: History, choice: Choice) -> str | None:
     match choice.kind:
-        case FaultKind.DUPLICATED | FaultKind.REORDERED:
+        case FaultKind.DUPLICATED | FaultKind.REORDERED | FaultKind.CODE:
             return _of_delivery(history, choice)
         case FaultKind.INSIDER:
             return None if history.forged else "no run waits then that an insider could reach"
@@ -41,7 +41,7 @@ def _why_unmet(history: History, choice: Choice) -> str | None:
             return None if history.expired else "nothing of the run expires"
         case FaultKind.TURNED | FaultKind.PAGED:
             met = any(made.fault is choice.kind for made in history.calls)
-            return None if met else "no Scan of the run could answer otherwise"
+            return None if met else "no Scan or Query of an index in the run could answer otherwise"
         case FaultKind.MISSING:
             met = choice.at in history.questions
             return None if met else f"parties outside were asked {_many(len(history.questions), 'question')}"

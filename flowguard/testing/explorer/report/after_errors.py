@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from flowguard.protocol.run import Status
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.schedule import RAISED
 from flowguard.testing.explorer.record.site import Site
@@ -48,6 +49,26 @@ def fix_unheard(history: History, work: str) -> Fix | None:
             return made.site, (
                 f"this {call_named(made.operation, made.service)} at {made.site} got no answer, and the {work} went on "
                 f"with another end: let the error out, so that the {work} is tried again"
+            )
+    return None
+
+
+_LOCKED: Final = ("LockNotAvailable", "StatementTimeoutException")
+"""The refusals of a statement that met the lock of another worker, by PostgreSQL and by the Data API."""
+
+
+def fix_locked(history: History) -> Fix | None:
+    """Return the fix of a run that failed since its last attempt met another worker's lock. None where none did."""
+    failed_by = {
+        version.worker
+        for version in history.versions
+        if version.item is not None and version.item.status is Status.FAILED
+    }
+    for made in history.calls:
+        if made.error in _LOCKED and made.worker in failed_by:
+            return made.site, (
+                "the last attempt met the lock of a worker that was stuck or dead, for which an exploration does not "
+                "wait: let the stage's retry= outlast that worker, as by a longer backoff="
             )
     return None
 

@@ -5,6 +5,7 @@ The usual cause is a call that took effect more often than undisturbed.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -14,15 +15,17 @@ from typing import Final
 from flowguard.protocol.run import Status
 from flowguard.sim.sends import SENDS
 from flowguard.testing.explorer.checks.either import OneOf
-from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, ORDER, STATE, UNDISTURBED, Problem
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, ORDER, RELEASE, STATE, UNDISTURBED, Problem
+from flowguard.testing.explorer.checks.two_versions import cause_of, fix_in_general
 from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.noted_calls import ONCE_MORE
 from flowguard.testing.explorer.record.outside_call import named_apart
-from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, OF_SCANS, RAISED, FaultKind
+from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, OF_CODE, OF_SCANS, RAISED, FaultKind
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.after_errors import (
     fix_deleted_first,
+    fix_locked,
     fix_taken_back,
     fix_unheard,
     is_taken_back,
@@ -72,6 +75,8 @@ def diagnose(
     """
     if problem.rule in _OF_RULES:
         return _OF_RULES[problem.rule](history, problem)
+    if (locked := fix_locked(history)) is not None:
+        return Diagnosis(*locked, is_whole=True)
     most: Effects = Counter()
     least: Effects | None = None
     for seen in undisturbed:
@@ -84,6 +89,9 @@ def diagnose(
     ours = problem.rule[:1] == "I" and problem.rule[1:].isdigit()
     if not ours and (diagnosis := _of_lost_call(history, least or Counter(), is_plain=is_plain)) is not None:
         return diagnosis
+    if problem.rule == EQUIVALENCE and history.schedule.has(OF_CODE):
+        about = named_apart(problem.where)[1]
+        return Diagnosis(_last_write(history, problem.where), fix_in_general(), option=_mixed(problem, about))
     if problem.rule == EQUIVALENCE:
         return _of_another_end(history, problem, is_plain=is_plain)
     return Diagnosis(None, _in_general(problem.rule, ours=ours))
@@ -184,7 +192,7 @@ def concerns(operation: str, target: str, where: str) -> bool:
         return operation.startswith(ONCE_MORE)
     if name not in target.split(", "):
         return False
-    if service in ("outside", "sqlite"):
+    if service in ("outside", "sqlite", "postgres"):
         return True
     if service in ("", "s3"):
         return operation not in SENDS and ("Object" in operation) == (service == "s3")
@@ -230,20 +238,50 @@ def _free(problem: Problem, about: str) -> str:
     return ""
 
 
+def _mixed(problem: Problem, about: str) -> str:
+    """Return the options for a list, a map or a body."""
+    kinds = {type(problem.expected), type(problem.found)}
+    names = [problem.text.rpartition(": ")[2]] if kinds <= {list, dict} else _differing_fields(problem)
+    if not names:
+        return ""
+    listed, forms = json.dumps(names), ", ".join(f'"{name}": …' for name in names)
+    not_compared = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} not compared any more"
+    forms = f'either={{"{about}": [{{{forms}}}]}} with all forms that are right'
+    return f'{forms}; or free={{"{about}": {listed}}}: {not_compared}'
+
+
+def _differing_fields(problem: Problem) -> list[str]:
+    """Return the differing fields of two bodies."""
+    if not problem.text.startswith("message ") or not isinstance(problem.expected, str):
+        return []
+    try:
+        bodies = json.loads(problem.expected), json.loads(str(problem.found))
+    except ValueError:
+        return []
+    right, wrong = (body if isinstance(body, dict) else {} for body in bodies)
+    return sorted(name for name in right.keys() | wrong.keys() if right.get(name, ...) != wrong.get(name, ...))
+
+
 def _of_scan(made: CallRecord) -> Diagnosis:
-    """Return the fix of a Scan whose order, or first page alone, was relied on."""
+    """Return the fix of code that relies on the order or the first page of a Scan or Query."""
     if made.fault is FaultKind.PAGED:
         text = "answers in pages: go on from LastEvaluatedKey until there is none, as a paginator does"
+    elif made.operation == "Query":
+        text = "answers items of one key in any order: sort what it answers, or give the index a finer range key"
     else:
         text = "answers in no order that may be relied on: sort what it answers, or Query by a sort key"
-    return Diagnosis(made.site, f"this boto3 Scan at {made.site} {text}")
+    return Diagnosis(made.site, f"this boto3 {made.operation} at {made.site} {text}")
+
+
+_OF_TABLE: Final = "read with ConsistentRead=True, or do not depend on it"
+_OF_INDEX: Final = "an index is always behind: read the table by its key, or do not depend on it"
 
 
 def _of_stale(made: CallRecord) -> Diagnosis:
     return Diagnosis(
         made.site,
-        f"this boto3 {made.operation} at {made.site} may not see what was written a moment ago: read with "
-        "ConsistentRead=True (no index can), or do not depend on it",
+        f"this boto3 {made.operation} at {made.site} may not see what was written a moment ago: "
+        + (_OF_INDEX if FaultKind.TURNED in made.ways and made.operation == "Query" else _OF_TABLE),
     )
 
 
@@ -255,6 +293,8 @@ def _for_a_part(made: CallRecord, *, is_plain: bool) -> str:
 
 
 _UNANSWERED: Final = re.compile("no answer to (.+) came in time")
+
+_UNINDEXED: Final = re.compile("does not have the specified index: (.+)")
 
 _ANY_ORDER: Final = "any_order=True"
 _NO_ORDERS: Final = "what the order of records or runs changes is not looked at"
@@ -279,12 +319,25 @@ def _of_undisturbed(history: History, problem: Problem) -> Diagnosis:
             f"nobody answers {name!r}: say what does, as ANSWERS = {{{name!r}: …}} in the flow's module, "
             f"answers={{{name!r}: …}} or --answer {name}=…; or name the stage that goes on without it: on_timeout=…",
         )
-    return Diagnosis(
+    return _of_no_index(history, problem.text) or Diagnosis(
         _failed_at(history, problem.text),
         _FOR_A_HANG
         if history.hung is not None
         else "make it work first, or give it what it needs (items, tables, buckets): till then every end is alike",
         option="" if history.hung is not None else "failing=[…], --failing …, with its object: it is meant to fail",
+    )
+
+
+def _of_no_index(history: History, why: str) -> Diagnosis | None:
+    """Name the index that a query asks for and its table has not."""
+    refused = [made.target for made in history.calls if made.error is not None and made.is_read]
+    if (match := _UNINDEXED.search(why)) is None or not refused:
+        return None
+    name = match[1]
+    return Diagnosis(
+        _failed_at(history, why),
+        f"the table {refused[-1]!r} has no index {name!r}: look whether the name is spelled as in TABLES, and name the "
+        f'index there if it is missing: {{"key": …, "indexes": {{{name!r}: …}}}}',
     )
 
 
@@ -325,11 +378,17 @@ def _of_state(history: History, problem: Problem) -> Diagnosis:
     return Diagnosis(shown[-1] if shown else None, fix)
 
 
+def _of_release(history: History, problem: Problem) -> Diagnosis:
+    cause = cause_of(history)
+    return Diagnosis(None, fix_in_general()) if cause is None else Diagnosis(cause.site, cause.fix)
+
+
 _OF_RULES: Final[Mapping[str, Callable[[History, Problem], Diagnosis]]] = {
     UNDISTURBED: _of_undisturbed,
     HANGS: _of_hang,
     STATE: _of_state,
     ORDER: _of_order,
+    RELEASE: _of_release,
 }
 
 

@@ -83,12 +83,14 @@ class Report:
     ``has_run`` is false where no message was for what is explored, and ``not_run`` are those that were not; ``names``
     are what the messages are called, by their files. Of several ``parts`` the first messages touch nothing of one
     another's, and each part was searched by itself; ``parts_left`` were not searched to their end. ``has_twin`` says
-    that the only message was also run with its twin, the same content under a new id. ``compared`` are the tables,
+    that the only message was also run with its twin, the same content under a new id. ``switched`` counts the schedules
+    that switch between two versions of the code. ``compared`` are the tables,
     destinations and parties of which the ends were compared, ``never_ran`` the stages that no schedule came to.
     ``unanswered`` are the names that nobody answers before the deadline of their wait, ``unawaited`` the answers among
     the messages for which no run waits. ``unplayed`` is where handlers met a driver that is not played.
     ``either`` are the attributes and fields of which several forms are allowed.
-    ``lines`` are those of the handlers that ran, where that was asked for.
+    ``lines`` are those of the handlers that ran, where that was asked for. ``unwritten`` says which file of runs could
+    not be written to, and why.
     """
 
     flows: tuple[str, ...]
@@ -113,6 +115,7 @@ class Report:
     parts: int = 1
     parts_left: int = 0
     has_twin: bool = False
+    switched: int = 0
     compared: tuple[str, ...] = ()
     never_ran: tuple[str, ...] = ()
     unanswered: tuple[str, ...] = ()
@@ -120,6 +123,7 @@ class Report:
     unplayed: tuple[Unplayed, ...] = ()
     either: tuple[str, ...] = ()
     lines: RanLines | None = None
+    unwritten: str = ""
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -181,6 +185,7 @@ class Report:
         shown = ", ".join(self.compared[:_MOST_NAMED])
         more = f" and {len(self.compared) - _MOST_NAMED} more" if len(self.compared) > _MOST_NAMED else ""
         twin = ", the message with its twin" if self.has_twin else ""
+        twin += f", two versions of the code with {self.switched} switches between them" if self.switched else ""
         return f"{twin}; compared: {shown}{more}" if shown else f"{twin}; compared: nothing but how runs ended"
 
     def summary(self) -> list[str]:
@@ -188,6 +193,8 @@ class Report:
         stopped = [] if self.is_complete else ["interrupted: what follows is what was found until then"]
         if self.stopped_after is not None:
             stopped.append(f"stopped after {self.stopped_after:g} s: what follows is what was found until then")
+        if self.unwritten:
+            stopped.append(f"not written, the runs from then on: {self.unwritten}")
         figures = f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second"
         return [*stopped, *_undisturbed(self.undisturbed_ends), *self.limits(), self.tried, figures]
 
@@ -254,12 +261,14 @@ class Report:
             "parts": self.parts,
             "parts_left": self.parts_left,
             "has_twin": self.has_twin,
+            "switched": self.switched,
             "compared": list(self.compared),
             "never_ran": list(self.never_ran),
             "unanswered": list(self.unanswered),
             "unawaited": [{"message": self._name(answer.number), "why": answer.why} for answer in self.unawaited],
             "unplayed": [place._asdict() for place in self.unplayed],
             "either": list(self.either),
+            "unwritten": self.unwritten,
             "lines": None if self.lines is None else self.lines.as_json(),
             "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,

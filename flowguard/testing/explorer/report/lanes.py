@@ -60,7 +60,8 @@ class LaneDelivery:
     """A record delivered to a worker.
 
     ``origin`` is None for what the exploration was given and for a dead letter that was sent back: ``letter`` is its
-    number. ``is_first`` is False for what came with another record.
+    number. ``is_first`` is False for what came with another record. ``code`` is the version that handles it, ``old`` or
+    ``new``, where there are two.
     """
 
     at: int
@@ -74,6 +75,7 @@ class LaneDelivery:
     origin: Origin | None
     letter: int | None
     is_first: bool = True
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,7 @@ class _Reading:
             origin=origin,
             letter=self._letters.get(entry.record) if origin is None else None,
             is_first=self._history.deliveries[entry.worker - 1] is entry,
+            code=entry.code,
         )
 
     def _origin(self, record: int) -> Origin | None:

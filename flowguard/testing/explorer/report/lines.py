@@ -118,6 +118,7 @@ def _delivered(entry: DeliveryRecord) -> str:
     subject = _settled(entry) or (f"{entry.stage}{hop}" if entry.stage else f"record {entry.record}")
     again = f", {len(entry.batch) + 1} records" if entry.batch else ""
     again += f", receive {entry.receive}" if entry.receive > 1 else ""
+    again += f", by the {entry.code} code" if entry.code else ""
     broken = [f"  ╳ breaks: {event.facts.get('why')}" for event in entry.events if event.type is EventType.BROKEN]
     return f"{subject}{again}{' from the dead-letter queue of SQS' if entry.from_dlq else ''}{''.join(broken[:1])}"
 

@@ -7,7 +7,9 @@ from typing import Final
 from flowguard.testing.explorer.record.outside_call import ASKS, OUTSIDE
 
 _MAIL: Final = "MAIL"
-_SQL: Final = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "SELECT", "COMMIT"})
+_SQL: Final = frozenset(
+    {"INSERT", "UPDATE", "DELETE", "REPLACE", "SELECT", "COMMIT", "MERGE", "TRUNCATE", "COPY", "CALL", "DO"}
+)
 _HTTP: Final = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH"})
 
 _KEY: Final = (

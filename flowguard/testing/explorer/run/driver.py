@@ -18,6 +18,7 @@ from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSou
 from flowguard.sim.issued_tokens import NoSuchToken, means_token
 from flowguard.sim.recording import RecordedRecord
 from flowguard.sim.scans import Scans
+from flowguard.sim.shards import delivered_again, shard_of
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.weather.layer import Invoked
 from flowguard.testing import lambda_events
@@ -29,8 +30,10 @@ from flowguard.testing.explorer.record.schedule import (
     AS_LATE_AS_CAN_BE,
     FOR_GOOD,
     OF_ANSWERS,
+    OF_CODE,
     OF_DELIVERIES,
     OF_WEATHER,
+    TO_THE_OLD,
     Choice,
     FaultKind,
     Schedule,
@@ -54,6 +57,7 @@ from flowguard.testing.explorer.run.worker import Worker
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.envelope import Source
 from flowguard.wire.message import FLOW_STAGE
+from flowguard.wire.tokens import token_awaited_id
 from flowguard.worker.patience import MANY_RECEIVES
 
 MOST_DELIVERIES: Final = 300
@@ -118,10 +122,12 @@ class _Driver:
         self._shared = SharedPrefix(sandbox, schedule, self.faults)
 
     def run(self) -> History:
-        self._source.functions = self._sandbox.functions(self._tell)
+        self._new, self._old = self._sandbox.functions(self._tell, self._is_awaited)
+        self._source.functions = self._new
         self.history.inner = frozenset(f"sqs:{function.queue}" for function in self._sandbox.plain)
         self.history.answers = frozenset(_answer_queues(self._sandbox))
-        self.faults.inbox = Inbox(self._source, self._sandbox.topics)
+        queues = list(dict.fromkeys([*self._new.by_queue, *self._old.by_queue]))
+        self.faults.inbox = Inbox(self._source, queues, self._sandbox.topics)
         return self._to_the_end()
 
     def ask_again(self) -> History | None:
@@ -154,7 +160,7 @@ class _Driver:
         finally:
             self._held.end()
         self.history.tables = self._sandbox.items(self.history.removed)
-        self.history.row_keys = self._sandbox.databases.keys()
+        self.history.row_keys = self._sandbox.row_keys()
         self.history.kept = tuple(self._sandbox.memory.seen)
         return self.history
 
@@ -180,12 +186,36 @@ class _Driver:
         return None
 
     def _is_invoked(self, delivery: Delivery) -> bool:
-        """Receive a record whose function the weather keeps from being invoked. Answer whether it is invoked."""
+        """Receive a record whose function the weather keeps from being invoked. Answer whether it is invoked.
+
+        One that no function of the code reads any more lies there, and is taken away.
+        """
+        if not self._is_read(delivery):
+            self.history.unread.append(str(delivery.queue))
+            self.note(None, f"no function reads {delivery.queue} any more")
+            self._source.end(delivery, acked=False, left=True)
+            return False
         is_invoked = self._day.invoked(delivery, delivery.queue or "") is Invoked.YES
         if not is_invoked:
             self._source.begin(delivery, self._sandbox.now())
             self._source.end(delivery, acked=False)
         return is_invoked
+
+    def _is_read(self, delivery: Delivery) -> bool:
+        """Choose the version that gets a record. Answer whether that has a function which reads its queue.
+
+        A queue that one version alone reads is read by it for as long as both are there.
+        """
+        number = len(self.history.deliveries) + 1
+        is_old = self._schedule.is_old_at(number)
+        chosen, other = (self._old, self._new) if is_old else (self._new, self._old)
+        self._source.functions = chosen
+        if delivery.from_dlq or delivery.queue in chosen.read or delivery.queue not in other.read:
+            return True
+        if self._schedule.switches_after(number):
+            self._source.functions = other
+            return True
+        return False
 
     def moments(self) -> list[int]:
         """Return when later messages and those of schedules come."""
@@ -221,13 +251,20 @@ class _Driver:
                 self.history.senders[record.number] = posted.call
 
     def _post(self) -> None:
-        """Enqueue each recorded HTTP request whose token a run has made. Its sender tries again after a crash."""
+        """Enqueue each recorded HTTP request whose token a run awaits. Its sender tries again after a crash."""
         for coming in [*self._with_token]:
             recorded = coming.recorded
             with suppress(NoSuchToken):
                 filled = self._sandbox.made_tokens.filled_in(recorded.raw)
                 self._with_token.remove(coming)
                 self._put(replace(recorded, raw=filled), coming.queue)
+
+    def _is_awaited(self, row_id: str) -> bool:
+        """Answer whether a wait for the row of a token was committed, also by a worker that has not reported it."""
+        awaited = token_awaited_id(row_id)
+        items = (version.item for version in self.history.versions)
+        plans = (item.wait.plan for item in items if item is not None and item.wait is not None)
+        return any(plan is not None and awaited in plan.names.values() for plan in plans)
 
     def _answer(self, asked: AskedQuestion) -> None:
         """Put an answer where its function gets it, now or when the schedule says."""
@@ -295,6 +332,8 @@ class _Driver:
             history.at_rest = False
             return
         refused = self._day.refused
+        for switch in self._schedule.find(number, OF_CODE):
+            self.note(None, f"from delivery {number} on: the {'old' if switch.more == TO_THE_OLD else 'new'} code")
         self._copied(delivery, number)
         self._expiry.remove()
         others = len(self._others(delivery))
@@ -313,6 +352,9 @@ class _Driver:
             other.calls, other.shared, entry.shared = entry.calls, True, True
             entries.append(other)
             history.deliveries.append(other)
+        if self._schedule.has(OF_CODE) and (not function.plain or delivery.queue == PARTIES):
+            for given in entries:
+                given.code = "old" if self._source.functions is self._old else "new"
         worker = Worker(function, delivery, entry, self._sandbox.patience, with_it, entries)
         if self._shared.repeats(worker, history):
             self._finish(worker)
@@ -351,7 +393,8 @@ class _Driver:
         invocation = self._sandbox.invocation
         before, invocation.worker = invocation.worker, worker
         try:
-            step()
+            with self._sandbox.code_of(worker):
+                step()
         finally:
             invocation.worker = before
         if worker.is_abandoned and self.history.hung is None:
@@ -391,9 +434,9 @@ class _Driver:
             self._sandbox.memory.after()
         if worker.entry.died:
             self._sandbox.memory.lose()
-            self._sandbox.databases.drop(worker)
+            self._sandbox.drop(worker)
         elif worker.entry.why is not None:
-            self._sandbox.databases.failed(worker)
+            self._sandbox.failed(worker)
 
     def _seed(self, worker: Worker) -> None:
         """Seed each attempt at a hop alike until one has had a direct effect, alone or with others.
@@ -484,6 +527,16 @@ def _note_answer(worker: Worker, answer: Any) -> None:
     for other in worker.entries[1:]:
         other.failures = tuple(name for name in listed if name == other.message_id)
         other.acked = not other.failures
+    _repeat_from_checkpoint(worker, listed)
+
+
+def _repeat_from_checkpoint(worker: Worker, listed: tuple[str, ...]) -> None:
+    """Let a shard's records come again from the first that the function names on, though it has done later ones."""
+    deliveries = (worker.delivery, *worker.others)
+    if listed and shard_of(worker.delivery.envelope) is not None:
+        first = delivered_again([delivery.envelope for delivery in deliveries], listed)
+        for entry in worker.entries[first:]:
+            entry.acked = False
 
 
 def _is_left(entry: DeliveryRecord, delivery: Delivery) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.project.declared import DeclaredKey, TableKey, declared_tables, read_keys
+from flowguard.project.declared import DeclaredKey, TableKey, declared_tables, overridden, read_keys
 from flowguard.project.loading import NoSuchFlow, load_flows
 from flowguard.testing.explorer.run.plain import Handler, PlainFunction
 
@@ -41,7 +41,7 @@ def keys_of(
     flows: Sequence[AnyFlow], functions: Iterable[PlainFunction], tables: Mapping[str, DeclaredKey]
 ) -> dict[str, TableKey]:
     """Return the key of each table: of ``TABLES`` in the modules of flows and handlers and of ``tables``."""
-    return {**declared_tables(modules_of([*flows, *functions])), **read_keys(tables)}
+    return overridden(declared_tables(modules_of([*flows, *functions])), read_keys(tables))
 
 
 def modules_of(explored: Iterable[AnyFlow | PlainFunction]) -> list[ModuleType]:

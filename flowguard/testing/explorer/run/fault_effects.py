@@ -40,7 +40,8 @@ def kinds_at(made: CallRecord, *, first: bool, queued: bool = True) -> list[Faul
     if made.service in OUTSIDE:
         return [*kinds, *_outside(made), FaultKind.ERROR, *seen, FaultKind.HELD_UP]
     if not made.is_read:
-        kinds += [FaultKind.DIES_AFTER, FaultKind.LOST, FaultKind.UNANSWERED]
+        repeats = [FaultKind.LOST] if made.is_repeated else []
+        kinds += [FaultKind.DIES_AFTER, *repeats, FaultKind.UNANSWERED]
     if made.entries:
         kinds.append(FaultKind.PARTIAL)
     if made.eventual:

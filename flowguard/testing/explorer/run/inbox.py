@@ -221,9 +221,9 @@ def _group(queue: str, object_id: str) -> str | None:
 class Inbox:
     """The queues of functions and what was sent to them. ``topics`` maps the name of a queue to that of its topic."""
 
-    def __init__(self, source: EventSource, topics: Mapping[str, str]) -> None:
+    def __init__(self, source: EventSource, queues: Sequence[str], topics: Mapping[str, str]) -> None:
         self._source = source
-        self._functions = source.functions.by_queue
+        self._queues = queues
         self._topics = topics
         self._taken: dict[tuple[str, str], int] = {}
         self._published = 0
@@ -235,9 +235,7 @@ class Inbox:
         """
         service, _, name = message.to.partition(":")
         if service == "sqs":
-            return (
-                [self._add(name, message, now)] if name in self._functions and self._is_new(name, message, now) else []
-            )
+            return [self._add(name, message, now)] if name in self._queues and self._is_new(name, message, now) else []
         if service != "sns":
             return []
         self._published += 1
@@ -245,7 +243,7 @@ class Inbox:
 
     def forge(self, known_by: Iterable[str], now: int) -> None:
         """Let every FIFO queue of functions have taken messages under these deduplication ids, of somebody else."""
-        queues = [queue for queue in self._functions if queue.endswith(".fifo")]
+        queues = [queue for queue in self._queues if queue.endswith(".fifo")]
         self._taken.update(dict.fromkeys(itertools.product(queues, known_by), now))
 
     def _is_new(self, queue: str, message: Posted, now: int) -> bool:

@@ -16,7 +16,7 @@ from flowguard.sim.provision import tables_of
 from flowguard.sim.sends import sending
 from flowguard.testing.explorer.record.history import CallRecord, History, RefusedCall, Version
 from flowguard.testing.explorer.record.noted_calls import is_noted
-from flowguard.testing.explorer.record.outside_call import OUTSIDE
+from flowguard.testing.explorer.record.outside_call import DATA_API, OUTSIDE
 from flowguard.testing.explorer.record.refusal import refusal_at, refusal_of_user
 from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, OF_SCANS, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.site import calling_site
@@ -115,7 +115,8 @@ class FaultInjector:
         """Count a call that the weather refused."""
         if refused:
             self.history.weathered += 1
-            self.history.weathered_users += calling_site(until="_work").is_users
+            site = calling_site(until="_work")
+            self.history.weathered_users += site.is_users and not site.by_flowguard
 
     def _numbered(self, worker: Worker, held: tuple[FaultKind, ...], call: ApiCall, proceed: Proceed) -> Response:
         """Make a call that is counted."""
@@ -199,7 +200,7 @@ class FaultInjector:
         raise Killed
 
     def _made(self, call: ApiCall, worker: Worker, held: tuple[FaultKind, ...]) -> CallRecord:
-        number, now, target = len(self.history.calls) + 1, self._sandbox.now(), _target(call)
+        number, now, target = len(self.history.calls) + 1, self._sandbox.now(), self._target(call)
         site = calling_site(until="_work")
         made = CallRecord(
             number,
@@ -209,17 +210,23 @@ class FaultInjector:
             call.operation,
             target,
             site,
-            fault=self._turned if call.operation == "Scan" else None,
+            fault=self._turned if self._turned in (ways := ways_of(call)) else None,
             held=held,
             entries=size(call.service, call.operation, call.params),
             key=str(call.params["Key"]) if call.service == "s3" and "Key" in call.params else "",
+            ways=ways,
             conditional=_is_conditional(call.params),
             eventual=site.is_users and self._earlier.may_be_behind(call, now, self.history.calls),
             places=places_of(call, target, self._sandbox.hash_keys),
+            is_repeated=not (call.service == DATA_API and is_made_once(call)),
         )
         self.history.calls.append(made)
         worker.entry.calls.append(number)
         return made
+
+    def _target(self, call: ApiCall) -> str:
+        data_api = self._sandbox.data_api
+        return data_api.target(call) if data_api.plays(call) else _target(call)
 
     def _carry_out(self, made: CallRecord, call: ApiCall, proceed: Proceed) -> Response:
         if call.service == "dynamodb" and not made.is_read:
@@ -227,6 +234,7 @@ class FaultInjector:
         try:
             of_record = self.of_record(call)
             made.of_record = of_record is not None
+            made.is_played = self._sandbox.data_api.plays(call)
             answer = self._quietly(proceed) if of_record is None else of_record
         except NotInMemory as error:
             made.error = type(error).__name__
@@ -322,6 +330,12 @@ def _is_of_a_run(key: Mapping[str, Any]) -> bool:
     return key.get("sk") == {"S": "run"} and str(key.get("pk", {}).get("S")).startswith("run#")
 
 
+def is_made_once(call: ApiCall) -> bool:
+    """Answer whether the client of a call repeats none."""
+    retries = getattr(call.client.meta.config, "retries", None) or {}
+    return bool(retries.get("total_max_attempts") == 1)
+
+
 def _rewind(call: ApiCall) -> None:
     """Let a body that was read be read again, as botocore does before it repeats a request."""
     seek = getattr(call.params.get("Body"), "seek", None)
@@ -354,6 +368,14 @@ def _target(call: ApiCall) -> str:
 def _code(error: Exception) -> str:
     answer: Any = getattr(error, "response", {})
     return str(answer.get("Error", {}).get("Code") or type(error).__name__)
+
+
+def ways_of(call: ApiCall) -> tuple[FaultKind, ...]:
+    """Return how the items that a call reads may come otherwise."""
+    if (call.service, call.operation) == ("dynamodb", "Scan"):
+        return FaultKind.TURNED, FaultKind.PAGED
+    of_index = call.operation == "Query" and "IndexName" in call.params
+    return (FaultKind.TURNED,) if of_index else ()
 
 
 def _is_conditional(params: Mapping[str, Any]) -> bool:

@@ -56,7 +56,7 @@ class _Kept(NamedTuple):
     names: frozenset[str]
 
     def differing(self) -> list[str]:
-        """Return the names whose values are others by now, new ones too."""
+        """Return the changed names, new ones too."""
         now = vars(self.place.holder)
         changed = [
             name
@@ -79,7 +79,7 @@ class KeptValues:
         self._caches = [value for value in vars(module).values() if _is_cache(value, module)]
 
     def changed(self) -> list[str]:
-        """Return the names whose values are others by now, with the module's: ``shop.orders.lines``."""
+        """Return the changed names: ``shop.orders.lines``."""
         return [f"{kept.place.name}.{name}" for kept in self._kept for name in kept.differing()]
 
     @property
@@ -88,7 +88,7 @@ class KeptValues:
         return any(_fills(cache) for cache in self._caches)
 
     def values(self) -> list[Any]:
-        """Return copies of the values that are others by now, for :meth:`put_in`."""
+        """Copy the changed values. :meth:`put_in` restores them."""
         return [
             (kept.place, name, _copied(vars(kept.place.holder).get(name, _GONE)))
             for kept in self._kept
@@ -118,14 +118,23 @@ class KeptValues:
 class Memory:
     """What the explored modules keep. ``is_lost`` says that each record finds a new process, as after a cold start.
 
-    ``seen`` are the names that changed in the last schedule. The modules are shared by all execution environments, so
+    ``seen`` are the names that changed in the last schedule. ``imports`` are the names of all that the modules import,
+    by now or in a handler that has not run yet. The modules are shared by all execution environments, so
     what they keep for a worker that is held up is taken away meanwhile.
     """
 
     def __init__(self, modules: Iterable[ModuleType]) -> None:
         self.is_lost = False
         self.seen: dict[str, None] = {}
-        self._shared = [KeptValues(module) for module in modules]
+        self.imports: set[str] = set()
+        self._shared: list[KeptValues] = []
+        for module in modules:
+            self.add(module)
+
+    def add(self, module: ModuleType) -> None:
+        """Look at a fresh module, too."""
+        self._shared.append(KeptValues(module))
+        self.imports.update(names_in(module))
 
     @property
     def has_kept(self) -> bool:
@@ -156,36 +165,40 @@ class Memory:
         return taken
 
     def give(self, values: list[list[Any]]) -> None:
-        """Put back what :meth:`take` returned."""
-        for state, kept in zip(self._shared, values, strict=True):
+        """Put back what :meth:`take` returned. Later modules stay."""
+        for state, kept in zip(self._shared, values, strict=False):
             state.put_in(kept)
 
 
 def with_imported(modules: Iterable[ModuleType]) -> list[ModuleType]:
-    """Return the modules and all of the user's own that they import, each once."""
+    """Return the modules with their imports of user code."""
     known: dict[str, ModuleType] = {}
     ahead = list(modules)
     while ahead:
         module = ahead.pop(0)
         if module.__name__ not in known:
             known[module.__name__] = module
-            ahead += _imported(module)
+            ahead += imported_by(module)
     return list(known.values())
 
 
-def _imported(module: ModuleType) -> Iterator[ModuleType]:
-    """Yield the modules of user code that a module's source imports and that are loaded."""
-    file = getattr(module, "__file__", None)
-    if file is None or not is_user_code(file):
-        return
-    try:
-        names = _imports(Path(file).read_text(), module.__package__ or "")
-    except (OSError, ValueError, SyntaxError):
-        return
-    for name in names:
+def imported_by(module: ModuleType) -> Iterator[ModuleType]:
+    """Yield the loaded imports of a module."""
+    for name in names_in(module):
         imported = sys.modules.get(name)
         if imported is not None and is_user_code(getattr(imported, "__file__", None) or "<frozen"):
             yield imported
+
+
+def names_in(module: ModuleType) -> tuple[str, ...]:
+    """Return the names of possible imports of a module."""
+    file = getattr(module, "__file__", None)
+    if file is None or not is_user_code(file):
+        return ()
+    try:
+        return _imports(Path(file).read_text(), module.__package__ or "")
+    except (OSError, ValueError, SyntaxError):
+        return ()
 
 
 @lru_cache(maxsize=256)
@@ -237,7 +250,7 @@ def _is_kept(name: str, value: object) -> bool:
 
 
 def _fills(cache: Any) -> bool:
-    """Answer whether a cache has anything, or does not say what it has."""
+    """Answer whether a cache may have anything."""
     info = getattr(cache, "cache_info", None)
     return not callable(info) or bool(info().currsize)
 

@@ -47,7 +47,7 @@ class Points(Protocol):
         """End another worker whose function's time is over. Answer whether it was."""
         ...
 
-    def lack(self, site: Site, what: str, fix: str, /) -> None:
+    def lack(self, site: Site, what: str, fix: str, /, service: str = "", driver: str = "") -> None:
         """Note what the worker needs and there is not."""
         ...
 

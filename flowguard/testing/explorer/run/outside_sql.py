@@ -27,14 +27,17 @@ from flowguard.testing.explorer.run.outside_http import Points
 
 _WRITING: Final = re.compile(
     r"\s*(?:(INSERT)(?:\s+OR\s+\w+)?\s+INTO|(REPLACE)\s+INTO|(UPDATE)(?:\s+OR\s+\w+)?|(DELETE)\s+FROM)"
-    r"\s+[\"'`\[]?(\w+)",
+    r"\s+(?:ONLY\s+)?(?:[\"`\[]?\w+[\"`\]]?\.)?[\"'`\[]?(\w+)",
     re.IGNORECASE,
 )
-_ASKING: Final = re.compile(r"\s*(?:SELECT|WITH)\b(?:.*?\bFROM\s+[\"'`\[]?(\w+))?", re.IGNORECASE | re.DOTALL)
+_ASKING: Final = re.compile(
+    r"\s*(?:SELECT|WITH)\b(?:.*?\bFROM\s+(?:ONLY\s+)?(?:[\"`\[]?\w+[\"`\]]?\.)?[\"'`\[]?(\w+))?",
+    re.IGNORECASE | re.DOTALL,
+)
 _TABLES: Final = """SELECT name, sql FROM sqlite_master
     WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name != ?"""
 _ENDING: Final = re.compile(r"\s*(?:COMMIT|END)\b", re.IGNORECASE)
-_COMMIT: Final = "COMMIT"
+COMMIT: Final = "COMMIT"
 _PARAMETERS: Final = (
     "timeout", "detect_types", "isolation_level", "check_same_thread", "factory", "cached_statements", "uri"
 )  # fmt: skip
@@ -55,7 +58,7 @@ def statement(sql: str) -> Statement | None:
         return Statement(next(word for word in words if word).upper(), table)
     if (asking := _ASKING.match(sql)) is not None:
         return Statement("SELECT", asking[1] or "")
-    return Statement(_COMMIT, "") if _ENDING.match(sql) else None
+    return Statement(COMMIT, "") if _ENDING.match(sql) else None
 
 
 class Databases:
@@ -200,7 +203,7 @@ class _Recording:
 
     def commit(self) -> None:
         real = super().commit  # type: ignore[misc]
-        self.pointed(Statement(_COMMIT, "") if self.in_transaction else None, real)
+        self.pointed(Statement(COMMIT, "") if self.in_transaction else None, real)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
         if kind is None:

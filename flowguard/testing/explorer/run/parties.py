@@ -69,7 +69,7 @@ class Parties:
         if not isinstance(answers, Mapping) or not all(isinstance(name, str) and name for name in answers):
             raise SettingsError("answers", f"{shown(repr(answers))} gives no answers; {_LIKE}")
         self.given = given
-        self._flows = {flow.name: flow for flow in flows}
+        self._stages = {(flow.name, stage.name): stage for flow in flows for stage in flow.stages}
         self._numbers: dict[tuple[object, ...], int] = {}
 
     def answer(self, question: Question, plan: WaitPlan) -> AskedQuestion | None:
@@ -80,7 +80,7 @@ class Parties:
             return None
         try:
             answer = _given(value)
-            check_answer(self._flows[question.flow].stage(plan.stage), question.name, answer)
+            check_answer(self._stages[question.flow, plan.stage], question.name, answer)
         except (FlowguardError, TypeError, ValueError) as error:
             raise SettingsError("answers", f"the answer for {question.name!r} cannot be given: {error}") from error
         place = (question.flow, question.object_id, _DIGEST.sub("", question.request_id), question.hop, question.name)
@@ -88,9 +88,10 @@ class Parties:
         content = {"flow": question.flow, "id": question.id, "text": answer.text, "failed": answer.failed}
         return AskedQuestion(number, question, json.dumps(content))
 
-    def function(self, services: Services, made: MadeTokens) -> ServedFunction:
-        """Return the function that gives the answers. ``made`` has the tokens that its clients hold."""
-        return ServedFunction(PARTIES, _answering(self._flows, services, made), _VISIBILITY, plain=True)
+    def function(self, services: Services, made: MadeTokens, flows: Sequence[AnyFlow]) -> ServedFunction:
+        """Return the function that gives the answers to these flows. ``made`` has the tokens that its clients hold."""
+        handler = _answering({flow.name: flow for flow in flows}, services, made)
+        return ServedFunction(PARTIES, handler, _VISIBILITY, plain=True)
 
 
 def _answering(flows: Mapping[str, AnyFlow], services: Services, made: MadeTokens) -> Callable[[Any], Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType, TracebackType
 from typing import Any, Final, Self
@@ -17,7 +17,6 @@ from typing import Any, Final, Self
 from pydantic import ValidationError
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.items import awaiting_key
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.writes import from_item
 from flowguard.clock import Clock, SystemClock, no_pause
@@ -25,7 +24,16 @@ from flowguard.errors import SettingsError, shown
 from flowguard.events import Event, Observer
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import SeededIds
-from flowguard.project.declared import DeclaredKey, GivenItems, declared_by_name, declared_items, read_items
+from flowguard.project.declared import (
+    DeclaredKey,
+    GivenItems,
+    TableKey,
+    declared_by_name,
+    declared_items,
+    declared_tables,
+    joined,
+    read_items,
+)
 from flowguard.project.queues import topics
 from flowguard.protocol.outbox import Outbox
 from flowguard.protocol.run import RunItem
@@ -52,17 +60,22 @@ from flowguard.testing.explorer.run.inbox import Coming, Given, at_their_times, 
 from flowguard.testing.explorer.run.invocation import Invocation
 from flowguard.testing.explorer.run.known_prefix import KnownPrefix
 from flowguard.testing.explorer.run.late_imports import Change, changed_when_imported
+from flowguard.testing.explorer.run.late_modules import remembered_when_imported
 from flowguard.testing.explorer.run.module_state import Memory, with_imported
 from flowguard.testing.explorer.run.network import no_network
+from flowguard.testing.explorer.run.old_code import GivenCode, OldCode
 from flowguard.testing.explorer.run.outside_aiohttp import answered_aiohttp
+from flowguard.testing.explorer.run.outside_data_api import DataApiCalls
 from flowguard.testing.explorer.run.outside_drivers import refused_drivers
 from flowguard.testing.explorer.run.outside_http import answered_http
 from flowguard.testing.explorer.run.outside_httpx import answered_httpx
 from flowguard.testing.explorer.run.outside_mail import answered_mail
+from flowguard.testing.explorer.run.outside_postgres import PostgresDatabases
 from flowguard.testing.explorer.run.outside_sql import Databases, answered_sql
 from flowguard.testing.explorer.run.outside_world import GivenOutside, OutsideWorld
 from flowguard.testing.explorer.run.parties import GivenAnswers, Parties
 from flowguard.testing.explorer.run.plain import PlainFunction
+from flowguard.testing.explorer.run.postgres_copies import GivenPostgres, declared_postgres
 from flowguard.testing.explorer.run.process_exit import caught_exits
 from flowguard.testing.explorer.run.quiet_asyncio import quiet_asyncio
 from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
@@ -72,9 +85,9 @@ from flowguard.testing.explorer.run.twins import twin_of
 from flowguard.testing.explorer.run.virtual_waits import virtual_waits
 from flowguard.testing.explorer.run.watched_lines import WatchedLines
 from flowguard.testing.explorer.run.watched_steps import watched_steps
-from flowguard.testing.explorer.run.worker import Threads
+from flowguard.testing.explorer.run.worker import Threads, Worker
 from flowguard.wire.signing import simulated
-from flowguard.wire.tokens import token_awaited_id
+from flowguard.worker.denials import Denials
 from flowguard.worker.ports import Services
 
 PATIENCE: Final = 10.0
@@ -94,8 +107,9 @@ class Needs:
     invocation may take, in seconds of CPU, or may do nothing. ``batching`` is how many records the functions of
     flows get at once. ``insider`` says that somebody without a signing key sends forged records to flows that wait;
     where it is None, to those that do not trust their senders. ``weather`` is that of the schedules that have any.
+    ``postgres`` are test databases of PostgreSQL, those of ``POSTGRES`` in the modules where none are given.
     ``watches_lines`` says that it is noted which lines of the handlers run. ``ttl`` are the attributes by which items
-    expire, those of ``TTL`` in the modules where none are given.
+    expire, those of ``TTL`` in the modules where none are given. ``before`` is the older code of the flows.
     """
 
     network: Collection[str] = ()
@@ -109,12 +123,15 @@ class Needs:
     outside: GivenOutside | None = None
     watches_lines: bool = False
     ttl: TimeToLive | None = None
+    postgres: GivenPostgres | None = None
+    before: GivenCode | None = None
 
 
 class Sandbox:
     """A block whose ``fresh`` gives each schedule the same beginning: ``items`` in the user's tables and nothing else.
 
-    It is also a clock: that of the schedule which is running. ``fast`` is its engine where that can go back.
+    It is also a clock: that of the schedule which is running. ``fast`` is its engine where that can go back. ``old`` is
+    the older code where there is one; ``all_flows`` are the flows of both versions, the newer last.
     """
 
     def __init__(
@@ -133,39 +150,43 @@ class Sandbox:
         self.flows = flows
         self.plain = tuple(target for target in explored if isinstance(target, PlainFunction))
         self.names = tuple(target.name for target in explored)
-        self.keys = keys_of(flows, self.plain, tables)
+        self.old = _old_code(needs.before, flows)
+        old_flows, old_modules = ((), []) if self.old is None else (self.old.flows, self.old.modules)
+        self.all_flows = (*old_flows, *flows)
+        self.keys = joined(declared_tables(old_modules), keys_of(flows, self.plain, tables))
         self._given = read_items(declared_items(modules_of(explored)) if items is None else items, self.keys)
         self.topics = {
-            **topics(flows),
+            **topics(self.all_flows),
             **{function.queue: function.topic for function in self.plain if function.topic is not None},
         }
         self.settings = _settings(offload_above)
         self.hash_keys = {**{table: key.names[0] for table, key in self.keys.items()}, self.settings.table: "pk"}
-        self.coming = read_given(flows, given, START, [function.queue for function in self.plain], _direct(self.plain))
-        self.twin = self._made_twin(flows, given)
+        self.coming = self._read(given)
+        self.twin = self._made_twin(given)
         self.start, self.coming = at_their_times(self.coming, START)
-        self.seed = seed
-        self.randomness = SeededRandom()
+        self.seed, self.randomness = seed, SeededRandom()
         self.time = VirtualTime(self.start)
-        self.patience = needs.patience
+        self.patience, self.batching = needs.patience, needs.batching
         self.weather = checked_weather(needs.weather)
         self.lines = WatchedLines(explored if needs.watches_lines else ())
         self.threads = Threads()
         self.invocation = Invocation(self.now, self._move_to)
         self.made_tokens = MadeTokens()
-        self.batching = needs.batching
-        self._needs = needs
-        self._offload_above = offload_above
+        self._needs, self._offload_above = needs, offload_above
         self.distrusted = {flow.name: flow for flow in flows if _is_met(flow, needs.insider)}
         self.modules = modules = modules_of(explored)
         self.ttl = checked_ttl(declared_by_name("TTL", modules) if needs.ttl is None else needs.ttl, self.keys)
-        anew = [function.module for function in self.plain if function.is_loaded_anew]
-        self.memory = Memory(module for module in with_imported(modules) if module not in anew)
+        kept = dict.fromkeys([*with_imported(modules), *old_modules])
+        self.memory = Memory(module for module in kept if module not in _loaded_anew(self.plain))
         self._buckets = Buckets(declared_by_name("BUCKETS", modules) if needs.buckets is None else needs.buckets)
         self._stubs = Stubs(declared_by_name("STUBS", modules) if needs.stubs is None else needs.stubs)
         self.outside = OutsideWorld(declared_by_name("OUTSIDE", modules) if needs.outside is None else needs.outside)
         self.databases = Databases(self.invocation)
-        self.parties = Parties(declared_by_name("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
+        databases = declared_postgres(modules) if needs.postgres is None else needs.postgres
+        self.postgres = PostgresDatabases(self.invocation, databases)
+        self.data_api = DataApiCalls(self.postgres, self.now)
+        answers = declared_by_name("ANSWERS", modules) if needs.answers is None else needs.answers
+        self.parties = Parties(answers, self.all_flows)
         self.answers_are_declared = needs.answers is None
         self.any_order = any(_says("ANY_ORDER", module) for module in modules)
         self._engine = _made(engine, self)
@@ -173,20 +194,23 @@ class Sandbox:
         self.turning = self._engine if isinstance(self._engine, TurnsScans) else None
         self.elsewhere = self._engine.elsewhere if isinstance(self._engine, Forgets) else frozenset[str]()
         self.calls_draw = self.fast is None or self._stubs.are_given or bool(self.elsewhere)
-        self._exit = ExitStack()
-        self._same = SameClients()
+        self._exit, self._same = ExitStack(), SameClients()
         self._snapshot: Any = None
         self._beginning = 0
         self.prefix = KnownPrefix()
 
-    def _made_twin(self, flows: Sequence[AnyFlow], given: Sequence[Given]) -> Coming | None:
+    def _read(self, given: Sequence[Given]) -> list[Coming]:
+        """Read messages. A payload of a model that both versions of the code have is a request of the older one's."""
+        return read_given(
+            self.all_flows, given, START, [function.queue for function in self.plain], _direct(self.plain)
+        )
+
+    def _made_twin(self, given: Sequence[Given]) -> Coming | None:
         """Return the only message under a new id. None where there are several, or it has no twin."""
-        twin = twin_of(given[0], flows) if len(given) == len(self.coming) == 1 else None
+        twin = twin_of(given[0], self.all_flows) if len(given) == len(self.coming) == 1 else None
         if twin is None:
             return None
-        both = read_given(
-            flows, [*given, twin], START, [function.queue for function in self.plain], _direct(self.plain)
-        )
+        both = self._read([*given, twin])
         return both[-1] if len(both) > 1 else None
 
     @property
@@ -207,7 +231,7 @@ class Sandbox:
             "messages": [(coming.recorded.raw, coming.after, coming.function) for coming in messages],
             "tables": [self.keys, self._given, self.ttl],
             "settings": [self.seed, self._offload_above, type(self._engine).__name__],
-            "needs": vars(self._needs),
+            "needs": {**vars(self._needs), "before": None if self.old is None else self.old.about()},
         }
 
     def now(self) -> int:
@@ -221,16 +245,19 @@ class Sandbox:
             opened.callback(self.threads.end)
             opened.callback(self.memory.lose)
             opened.enter_context(self._engine)
+            opened.callback(self.postgres.end)
+            self.postgres.start()
             opened.enter_context(virtual_waits(self.invocation))
             opened.enter_context(caught_exits(self.invocation))
             opened.enter_context(no_network(self.invocation, self._needs.network))
             opened.enter_context(answered_http(self.invocation, self.outside))
             opened.enter_context(changed_when_imported(self._late_changes()))
+            opened.enter_context(remembered_when_imported(self.memory))
             opened.enter_context(answered_mail(self.invocation, self.outside))
             opened.enter_context(answered_sql(self.databases))
             opened.enter_context(self._same.kept())
             opened.enter_context(quiet_asyncio())
-            opened.enter_context(watched_steps(self.flows, self.invocation))
+            opened.enter_context(watched_steps(self.all_flows, self.invocation))
             self._set_up()
             self._exit = opened.pop_all()
         return self
@@ -247,6 +274,7 @@ class Sandbox:
             "aiohttp": answered_aiohttp(self.invocation, self.outside),
             anyio_threads.BACKEND: anyio_threads.without_threads(self.invocation),
             **refused_drivers(self.invocation, tuple(self._needs.network)),
+            **self.postgres.changes(),
         }
 
     def _set_up(self) -> None:
@@ -255,7 +283,7 @@ class Sandbox:
         self.store.codecs.learn(self.flows)
         self.dynamodb = self._engine.client("dynamodb")
         self.provisioner = AutoProvisioner(self._engine, self.keys, self.settings.table)
-        functions = self.functions_for(self._services(lambda _: None))
+        functions = self.functions_for(self._services(lambda _: None), self.flows)
         self.provisioner.set_up(functions.by_queue, sorted(set(self.topics.values())))
         self._put_in()
         if self.fast is not None:
@@ -300,11 +328,13 @@ class Sandbox:
         self.memory.begin()
         self.outside.begin()
         self.databases.begin()
+        self.data_api.begin()
+        self.postgres.begin()
         self.time = VirtualTime(self.start, self.invocation.asked)
         with ExitStack() as opened:
             opened.enter_context(self.time)
             opened.enter_context(repeatable(self.randomness))
-            for layer in (interceptor, self._stubs, self.provisioner):
+            for layer in (interceptor, self._stubs, self.data_api, self.provisioner):
                 opened.enter_context(intercept(layer))
             yield
 
@@ -332,12 +362,16 @@ class Sandbox:
             self._snapshot, self._provided = engine.snapshot(), self.provisioner.provided()
             self._beginning += 1
 
+    def code_of(self, worker: Worker) -> AbstractContextManager[None]:
+        """Let imports find the modules of the version that a worker has, for a block."""
+        return nullcontext() if self.old is None else self.old.imported(is_it=worker.entry.code == "old")
+
     # -- what is known of the undisturbed invocations
 
     @property
     def shares(self) -> bool:
         """Answer whether all that invocations leave behind is in the engine, as far as can be said before."""
-        is_alone = self.plain or self.has_batches or self._stubs.are_given or self.elsewhere
+        is_alone = self.plain or self.has_batches or self._stubs.are_given or self.elsewhere or self.postgres.are_given
         return self.fast is not None and not is_alone and self.invocation.debugger is None
 
     def keeps_elsewhere(self) -> bool:
@@ -361,25 +395,33 @@ class Sandbox:
         described = self.dynamodb.describe_table(TableName=table)["Table"]["KeySchema"]
         return tuple(part["AttributeName"] for part in described)
 
-    def functions(self, observer: Observer) -> Functions:
-        """Return the functions of the flows with services of their own for each schedule."""
-        made = self.made_tokens = MadeTokens(self._has_token_row)
+    def functions(self, observer: Observer, is_awaited: Callable[[str], bool]) -> tuple[Functions, Functions]:
+        """Return the functions of the flows and those of the older code, with services of their own for each schedule.
+
+        Both are the same where there is one version. Processes of each know for themselves what is refused.
+        ``is_awaited`` answers whether a wait for the row of a token is committed.
+        """
+        made = self.made_tokens = MadeTokens(is_awaited)
 
         def tell(event: Event) -> None:
             made.tell(event)
             observer(event)
 
         services = self._services(tell)
-        return self.functions_for(services._replace(tokens=made.noting(services.tokens)))
+        services = services._replace(tokens=made.noting(services.tokens))
+        new = self.functions_for(services, self.flows)
+        if self.old is None:
+            return new, new
+        return new, self.functions_for(services._replace(denials=Denials()), self.old.flows)
 
-    def functions_for(self, services: Services) -> Functions:
+    def functions_for(self, services: Services, flows: Sequence[AnyFlow]) -> Functions:
         read = Counter(function.queue for function in self.plain)
         if twice := [queue for queue, readers in read.items() if readers > 1]:
             raise SettingsError("functions", f"two of them read the same queue, {twice[0]}; give each its own")
         plain = {function.queue: function.deployed(self, self._same, self.memory) for function in self.plain}
         if self.parties.given:
-            plain[PARTIES] = self.parties.function(services, self.made_tokens)
-        return Functions(self.flows, services, plain, batching=self.batching, more_queues=self._brought_by())
+            plain[PARTIES] = self.parties.function(services, self.made_tokens, flows)
+        return Functions(flows, services, plain, batching=self.batching, more_queues=self._brought_by())
 
     def _brought_by(self) -> Iterator[str]:
         """Yield the queues that messages of the user lie in. Where no flow names one, its records go back there too."""
@@ -405,10 +447,6 @@ class Sandbox:
         stored = self.raw(key)
         return None if stored is None else self._whole(stored)
 
-    def _has_token_row(self, flow: str, row_id: str) -> bool:
-        pk = awaiting_key(flow, token_awaited_id(row_id))["pk"]
-        return any(item["pk"] == pk for item in self._scan(self.settings.table))
-
     def raw(self, key: Mapping[str, Any]) -> Any:
         """Return an item of the run table by its low-level key, as it is stored. None where there is none."""
         if self.fast is not None:
@@ -432,7 +470,21 @@ class Sandbox:
             for table in sorted(self.provisioner.tables)
         }
         buckets = self._buckets.contents(self._engine.client("s3"), {self.settings.bucket})
-        return {**tables, **buckets, **self.outside.items(), **self.databases.items()}
+        return {**tables, **buckets, **self.outside.items(), **self.databases.items(), **self.postgres.items()}
+
+    def row_keys(self) -> dict[str, TableKey]:
+        """Return the primary keys of the tables of databases."""
+        return {**self.databases.keys(), **self.postgres.keys()}
+
+    def drop(self, worker: object) -> None:
+        """Take back what a worker that died had not committed in a database."""
+        self.databases.drop(worker)
+        self.postgres.drop(worker)
+
+    def failed(self, worker: object) -> None:
+        """Take back what an invocation that raised left open in a database."""
+        self.databases.failed(worker)
+        self.postgres.failed(worker)
 
     def _with_removed(self, table: str, removed: Removed) -> list[Any]:
         items = self._scan(table)
@@ -459,6 +511,15 @@ def checked_weather(text: object) -> str:
         raise SettingsError("weather", f"{shown(text)}; give a text such as dynamodb-away=60m")
     forecast(text, SystemClock())
     return text
+
+
+def _old_code(given: GivenCode | None, flows: Sequence[AnyFlow]) -> OldCode | None:
+    return given if given is None or isinstance(given, OldCode) else OldCode(given, flows)
+
+
+def _loaded_anew(functions: Iterable[PlainFunction]) -> list[ModuleType | None]:
+    """Return the modules that each execution environment has for itself."""
+    return [function.module for function in functions if function.is_loaded_anew]
 
 
 def _direct(functions: Iterable[PlainFunction]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where stages record their effects and raise their errors, which flowguard's own calls do not show."""
+"""Where stages record effects, recall results and raise errors."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from flowguard.testing.explorer.record.history import History, LimitedHandler
 from flowguard.testing.explorer.record.site import calling_site, raising_site
 from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.worker import Worker
+from flowguard.worker.hop_memory import HopMemory
 
 _RECORDING: Final = ("put", "update", "delete", "newest_wins", "modify", "send", "group")
 
@@ -34,8 +35,10 @@ class Watching(Protocol):
 
 @contextmanager
 def watched_steps(flows: Iterable[AnyFlow], watching: Watching) -> Iterator[None]:
-    """Note for the block the lines of user code that record with a step and those that raise."""
+    """Note the recording and raising lines of user code, and recalled names."""
     with ExitStack() as changed:
+        changed.callback(setattr, HopMemory, "recall", HopMemory.recall)
+        HopMemory.recall = _recalling(HopMemory.recall, watching)  # type: ignore[method-assign]  # for the block
         for name in _RECORDING:
             real = getattr(Step, name)
             setattr(Step, name, _noted(real, watching))
@@ -64,6 +67,17 @@ def _noted(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]:
         return real(self, *given, **named)
 
     return record
+
+
+def _recalling(real: Callable[[HopMemory, str], str | None], watching: Watching) -> Callable[..., str | None]:
+    @functools.wraps(real)
+    def recall(self: HopMemory, name: str) -> str | None:
+        if (worker := watching.worker) is not None:
+            item = self.claim.item
+            worker.entries[worker.turn].recalled.add((item.request_id, item.hop, name))
+        return real(self, name)
+
+    return recall
 
 
 def _inbox_of(flow: AnyFlow) -> str:

@@ -2,7 +2,7 @@
 
 ::
 
-    {"flowguard runs": 2, "of": "…"}             what all runs are of: code, messages and options
+    {"flowguard runs": 3, "of": "…"}             what all runs are of: code, messages and options
     {"module": "shop", "file": "…", …}           user code that was loaded, and its digest
     {"id": "2+4/d3", "run": {"calls": […], …}}   a run that broke nothing, as far as the search goes on with it
     {"id": "2+4/d4", "run": {"ca                 the last one may have been cut off: it is run again
@@ -31,7 +31,7 @@ from flowguard.testing.explorer.record.schedule import NoSuchSchedule
 from flowguard.testing.explorer.record.site import is_user_code
 
 _FORMAT: Final = "flowguard runs"
-_VERSION: Final = 2
+_VERSION: Final = 3
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 _STRICT: Final = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
 _OF_ANOTHER_SEARCH: Final = "is of other code, messages or options"
@@ -75,15 +75,17 @@ class _Noted:
 @with_config(_STRICT)
 @dataclass(frozen=True, slots=True)
 class _UserFile:
-    """A line for a module of user code. ``sha256`` is that of its file, and empty where there was none."""
+    """A line for a module of user code. ``sha256`` is that of its file, and empty where there was none.
+
+    ``file`` is relative to the directory of the search where it is below that: the same code in another place is known.
+    """
 
     module: str
     file: str
     sha256: str
 
-    @property
-    def is_unchanged(self) -> bool:
-        return self.sha256 != "" and _digest(Path(self.file)) == self.sha256
+    def is_unchanged(self, directory: Path) -> bool:
+        return self.sha256 != "" and _digest(directory / self.file) == self.sha256
 
 
 _LINE: Final = TypeAdapter[_Noted | _UserFile](_Noted | _UserFile)
@@ -96,11 +98,13 @@ class KnownRuns:
     a search can make nothing.
 
     Raises :class:`SettingsError` where the file is of others, is none of runs, or cannot be used. It is left as it was
-    then.
+    then. ``unwritten`` is why it could not be written to later, such as a full disk: the search goes on without it.
     """
 
     def __init__(self, path: Path, fingerprint: str, check: Callable[[KnownRun], object]) -> None:
         self._path = path
+        self._directory = Path.cwd()
+        self.unwritten = ""
         self._head = json.dumps({_FORMAT: _VERSION, "of": fingerprint}) + "\n"
         self._check = check
         self._runs: dict[str, KnownRun] = {}
@@ -117,12 +121,25 @@ class KnownRuns:
         except OSError as error:
             raise SettingsError("resume", f"{self._path}: {error.strerror}") from None
         self._write(*self._new_files())
+        if self.unwritten:
+            self._close()
+            raise SettingsError("resume", self.unwritten)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        self._close()
+
+    def _close(self) -> None:
+        try:
+            self._file.close()
+        except OSError as error:  # what is left in the buffer is written now
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        """Write no more: what is there is read to its last whole line."""
+        self.unwritten = self.unwritten or f"{self._path}: {error.strerror}"
 
     def find(self, run_id: str) -> KnownRun | None:
         """Return what a run came to. None for one that is not known.
@@ -138,12 +155,15 @@ class KnownRuns:
         self._write(*self._new_files(), _Noted(run_id, run))
 
     def _write(self, *lines: _Noted | _UserFile) -> None:
-        """Write lines, without those that could not be read again: half a character of UTF-16 is in them."""
-        for line in lines:
-            text = json.dumps(asdict(line), separators=(",", ":"))
-            if self._parsed(text.encode()) is not None:
-                self._file.write(text + "\n")
-        self._file.flush()
+        """Write lines that can be read again. One with half a character of UTF-16 cannot."""
+        texts = [json.dumps(asdict(line), separators=(",", ":")) for line in lines]
+        if self.unwritten:
+            return
+        try:
+            self._file.writelines(text + "\n" for text in texts if self._parsed(text.encode()) is not None)
+            self._file.flush()
+        except OSError as error:
+            self._give_up(error)
 
     def _read(self, content: bytes) -> None:
         whole = content[: content.rfind(b"\n") + 1]
@@ -175,7 +195,7 @@ class KnownRuns:
     def _take(self, line: _Noted | _UserFile) -> None:
         if isinstance(line, _Noted):
             self._runs[line.id] = line.run
-        elif line.is_unchanged:
+        elif line.is_unchanged(self._directory):
             self._before.setdefault(line.module, set()).add(line.file)
         else:
             raise self._refused(_OF_ANOTHER_SEARCH)
@@ -186,12 +206,13 @@ class KnownRuns:
             if (module, name) in self._looked_at:
                 continue
             file, before = _file_of(name), self._before.get(module)
-            if before is not None and str(file) not in before:
+            shown = str(file.relative_to(self._directory) if file.is_relative_to(self._directory) else file)
+            if before is not None and shown not in before:
                 raise self._refused(_OF_ANOTHER_SEARCH)
             if not look_only:
                 self._looked_at.add((module, name))
                 if before is None:
-                    yield _UserFile(module, str(file), _digest(file))
+                    yield _UserFile(module, shown, _digest(file))
 
     def _refused(self, why: str) -> SettingsError:
         return SettingsError("resume", f"{self._path} {why}, and was left as it is; name another one")
@@ -229,12 +250,16 @@ def _digest(file: Path) -> str:
 
 
 def fingerprint_of(modules: Iterable[ModuleType], version: str, about: Any) -> str:
-    """Return a digest of flowguard's version, Python's, the modules' code and what is given."""
+    """Return a digest of both versions with the modules' names and what is given.
+
+    Of installed modules the code is in it as well. That of the user's has lines of its own.
+    """
     digest = hashlib.sha256(f"{version} {sys.version}".encode())
     for module in sorted(modules, key=lambda module: module.__name__):
         file = getattr(module, "__file__", None)
         digest.update(module.__name__.encode())
-        digest.update(Path(file).read_bytes() if file is not None and Path(file).is_file() else b"")
+        is_installed = file is not None and not is_user_code(file) and Path(file).is_file()
+        digest.update(Path(file).read_bytes() if file is not None and is_installed else b"")
     digest.update(json.dumps(about, sort_keys=True, default=_named).encode())
     return digest.hexdigest()
 

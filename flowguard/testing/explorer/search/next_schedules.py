@@ -10,9 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import Status
-from flowguard.testing.explorer.record.history import History, Version
+from flowguard.sim.shards import shard_of
+from flowguard.testing.explorer.record.history import DeliveryRecord, History, Version
 from flowguard.testing.explorer.record.redriven_letters import letters
 from flowguard.testing.explorer.record.schedule import (
     AFTER_THE_DEADLINE,
@@ -21,7 +23,9 @@ from flowguard.testing.explorer.record.schedule import (
     DEATHS,
     HOLDS,
     OF_ANSWERS,
+    OF_CODE,
     OF_DELIVERIES,
+    TO_THE_OLD,
     TWICE,
     Choice,
     FaultKind,
@@ -34,6 +38,9 @@ from flowguard.testing.explorer.search.repeated_looks import repeated_looks
 
 TO_THE_END: Final = 999
 """Calls that others make before a worker which is held up goes on: all there are."""
+
+MOST_SWITCHES: Final = 3
+"""Of the code in a schedule without a fault: to the other version, back for a delivery, and there again."""
 
 INTERLEAVED: Final = (0, 1, 2, 3, 4, TO_THE_END)
 WALKED: Final = tuple(
@@ -51,6 +58,7 @@ WALKED: Final = tuple(
         FaultKind.PAGED,
         FaultKind.INSIDER,
         FaultKind.WEATHER,
+        FaultKind.CODE,
     }
 )
 
@@ -62,8 +70,9 @@ class SearchBudget:
     ``bound`` is how many schedules of two faults are tried and ``walks`` how many of more. After ``most`` different
     violations the search ends, and after ``seconds`` by the clock on the wall where they are given. ``for_good`` says
     that refusals which never end are tried, too. ``distrusted`` are the flows that an insider attacks.
-    With ``weather`` it begins before each call in turn. Without ``twin``, pairs and walks the only
-    message is run by itself alone.
+    With ``weather`` it begins before each call in turn. ``old`` is the undisturbed run of the older code, where there
+    is one: then schedules switch from one to the other, and with ``rollback`` back for good. Without ``twin``, pairs
+    and walks the only message is run by itself alone.
     """
 
     bound: int
@@ -75,6 +84,8 @@ class SearchBudget:
     distrusted: Collection[str] = ()
     weather: str = ""
     twin: bool = False
+    old: History | None = None
+    rollback: bool = True
 
 
 def planned(
@@ -88,6 +99,10 @@ def planned(
     ``refusals`` are those that never end: each that the history meets, where they are not given.
     """
     yield Schedule()
+    if budget.old is not None:
+        yield from _switches(budget.old, 0)
+    if budget.old is not None and budget.rollback:
+        yield from _switches(first, TO_THE_OLD)
     yield from (Schedule((choice,)) for choice in sorted(choices_in(first), key=_is_hold))
     yield from (Schedule((Choice(1, kind),)) for kind in scans_in(first))
     yield from (Schedule((choice,)) for choice in insiders(first, budget.distrusted))
@@ -97,14 +112,36 @@ def planned(
         yield Schedule(tuple(Choice(number, FaultKind.MISSING) for number in sorted(first.questions)))
     never_ending = lasting(first) if refusals is None else refusals
     yield from (Schedule((choice,)) for choice in never_ending if budget.for_good)
+    if budget.old is not None:
+        yield from _before_a_switch(budget.old, 0)
+    if budget.old is not None and budget.rollback:
+        yield from _before_a_switch(first, TO_THE_OLD)
     yield from pairs(budget.bound)
     yield from _walks(first, budget)
 
 
+def _switches(history: History, to: int) -> Iterator[Schedule]:
+    """Yield the switches to the other code before each delivery of a run but the first."""
+    for number in range(2, len(history.deliveries) + 1):
+        yield Schedule((Choice(number, FaultKind.CODE, to),))
+
+
+def _before_a_switch(history: History, to: int) -> Iterator[Schedule]:
+    """Yield each fault of a run with a switch right after its delivery: the other code takes up what it has left."""
+    for choice in sorted(choices_in(history, after=_BEFORE_ALL), key=_is_hold):
+        yield _switched_after(choice, history.calls[choice.at - 1].worker, to)
+    for number in range(1, len(history.deliveries) + 1):
+        yield _switched_after(Choice(number, FaultKind.DUPLICATED), number, to)
+
+
+def _switched_after(choice: Choice, delivery: int, to: int) -> Schedule:
+    return Schedule((choice, Choice(delivery + 1, FaultKind.CODE, to)))
+
+
 def scans_in(history: History) -> Sequence[FaultKind]:
-    """Return how the Scans of user code may answer otherwise. None where it makes none."""
-    scans = any(made.operation == "Scan" and made.site.is_users and made.applied for made in history.calls)
-    return (FaultKind.TURNED, FaultKind.PAGED) if scans else ()
+    """Return in which other ways Scans and Queries of user code may answer."""
+    read = [made.ways for made in history.calls if made.site.is_users and made.applied]
+    return tuple(dict.fromkeys(kind for ways in sorted(read, key=len, reverse=True) for kind in ways))
 
 
 def races(history: History) -> Iterator[Schedule]:
@@ -128,8 +165,16 @@ def reorderings(history: History) -> Iterator[Choice]:
             yield from (Choice(number, FaultKind.REORDERED, more) for more in range(1, delivery.others + 1))
 
 
+_BEFORE_ALL: Final = Choice(0, FaultKind.DIES_BEFORE)
+"""What comes after it is every call, with one variant of each fault."""
+
 _OF_OUTSIDE = frozenset({"keep early", "find rows"})
 """Calls for an answer from outside. A template lets it be received a thousand times: no one death is the last."""
+
+
+def _is_of_shard(delivery: DeliveryRecord) -> bool:
+    """Answer whether a shard delivers the record, which gives none up by the number of its receives."""
+    return delivery.envelope is not None and shard_of(delivery.envelope) is not None
 
 
 def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Choice]:
@@ -141,6 +186,7 @@ def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Cho
     firsts = {delivery.calls[0] for delivery in history.deliveries if delivery.calls}
     from_dlq = {delivery.worker for delivery in history.deliveries if delivery.from_dlq}
     from_dlq |= {made.worker for made in history.calls if str(made.site) in _OF_OUTSIDE}
+    from_dlq |= {delivery.worker for delivery in history.deliveries if _is_of_shard(delivery)}
     queued = {delivery.worker for delivery in history.deliveries if delivery.queue is not None}
     for made in history.calls[_beyond(history, after) :]:
         if made.worker in repeated:
@@ -171,7 +217,7 @@ def insiders(history: History, flows: Collection[str]) -> Iterator[Choice]:
 
 
 def _beyond(history: History, after: Choice | None) -> int:
-    if after is None or after.kind in OF_DELIVERIES | OF_ANSWERS:
+    if after is None or after.kind in OF_DELIVERIES | OF_ANSWERS | OF_CODE:
         return 0
     return history.redriven[-1].after_call if after.kind is FaultKind.REDRIVEN and history.redriven else after.at
 
@@ -179,26 +225,36 @@ def _beyond(history: History, after: Choice | None) -> int:
 def follow_ups(history: History, flows: Sequence[AnyFlow]) -> Iterator[Choice]:
     """Yield what is always tried after a schedule, beyond the bound too.
 
-    Each dead letter is sent back. Where nothing else went wrong than that SQS gave a record up, it is also sent back
+    Each dead letter is sent back, but for what is parked for another version of the code: it would be parked again.
+    Where nothing else went wrong than that SQS gave a record up, it is also sent back
     twice at once, and once more later. A copy of what arrived late arrives as late again. What has expired stays as
-    well. Where something is refused for good the dead letters' queue refuses, too.
+    well. Where something is refused for good the dead letters' queue refuses, too. The code is switched back for one
+    delivery, and then for good.
     """
     choices = history.schedule.choices
     if history.forged:
         return
     redrives = [choice for choice in choices if choice.kind is FaultKind.REDRIVEN]
     is_plain = all(choice in redrives or _gives_up(choice) for choice in choices)
-    if not redrives:
+    if not redrives and not (history.schedule.has(OF_CODE) and any(history.events(EventType.PARKED))):
         for number, _ in enumerate(letters(history, flows), 1):
             yield from (Choice(number, FaultKind.REDRIVEN, more) for more in ((0, TWICE) if is_plain else (0,)))
     elif is_plain and len(redrives) == 1 and not redrives[0].more:
         yield redrives[0]
+    if 0 < len(choices) < MOST_SWITCHES and all(choice.kind is FaultKind.CODE for choice in choices):
+        yield from _switched_back(history, choices[-1])
     if len(choices) == 1 and choices[0].kind is FaultKind.REFUSED:
         yield from lasting_for_letters(history)
     if history.expired and len(choices) <= 1:
         yield Choice(1, FaultKind.STAYS)
     if len(choices) == 1 and choices[0].more == AS_LATE_AS_CAN_BE and choices[0].kind is FaultKind.DUPLICATED:
         yield from (Choice(number, FaultKind.DUPLICATED, AS_LATE_AS_CAN_BE) for number in _after_the_copy(history))
+
+
+def _switched_back(history: History, last: Choice) -> Iterator[Choice]:
+    """Yield the switch back at the next delivery: a rollback, or a warm worker of the older code."""
+    if last.at < len(history.deliveries):
+        yield Choice(last.at + 1, FaultKind.CODE, 0 if last.more == TO_THE_OLD else TO_THE_OLD)
 
 
 def _gives_up(choice: Choice) -> bool:

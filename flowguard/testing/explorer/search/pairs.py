@@ -37,19 +37,23 @@ class Pairs:
 
     Those go first whose second fault strikes a call as nothing has struck it before: one that is made only after a
     fault, such as those of a stage that undoes. Half of the tries are kept for all others, at even distances, however
-    many calls are made only after a fault.
+    many calls are made only after a fault. Where none is tried they are counted, and not kept: there are hundreds for
+    each single fault.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, are_tried: bool = True) -> None:
+        self._are_tried = are_tried
+        self._count = 0
         self._all: list[Schedule] = []
         self._first: dict[tuple[str, FaultKind], int] = {}
 
     def __len__(self) -> int:
-        return len(self._all)
+        return self._count
 
     def add(self, schedule: Schedule, seconds: Sequence[Second]) -> None:
         """Add the pairs that begin with a schedule."""
-        for second in seconds:
+        self._count += len(seconds)
+        for second in seconds if self._are_tried else ():
             self._first.setdefault((second.call, second.choice.kind), len(self._all))
             self._all.append(schedule.and_then(second.choice))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from flowguard.testing.explorer.checks.equivalence import differences
 from flowguard.testing.explorer.record.history import CallRecord, History
-from flowguard.testing.explorer.record.schedule import OF_ANSWERS
+from flowguard.testing.explorer.record.schedule import OF_ANSWERS, OF_CODE
 from flowguard.testing.explorer.report.findings import Violation
 from flowguard.testing.explorer.report.parting import first_other, parting
 from flowguard.testing.explorer.report.sides import is_of_ends
@@ -25,10 +25,11 @@ class Parted:
     def with_step(self, violation: Violation, history: History, first: History | None) -> Violation:
         """Return the violation of a history with the step at which that parts. ``first`` is the first undisturbed run.
 
-        Where answers do not come, or an invocation gets several records, the undisturbed run makes other calls.
+        Where answers do not come, the code changes, or an invocation gets several records, the undisturbed run makes
+        other calls.
         """
         places = [problem.where for problem in violation.problems if is_of_ends(problem)]
-        if not places or first is None or self._runs.is_batched or history.schedule.has(OF_ANSWERS):
+        if not places or first is None or self._runs.is_batched or history.schedule.has(OF_ANSWERS | OF_CODE):
             return violation
         return replace(violation, parts_at=parting(history, self._nearest(history, first), places))
 

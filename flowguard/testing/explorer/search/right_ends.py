@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from flowguard.testing.explorer.checks.equivalence import End, nearest
+from flowguard.testing.explorer.checks.of_both import nearest_of_both
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.whole_runs import are_of_one_object, happened_in, is_of_whole_runs
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedule
+from flowguard.testing.explorer.record.schedule import ALL_OLD, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.report.diagnosis import Effects, effects
 from flowguard.testing.explorer.search.next_schedules import reorderings
 from flowguard.testing.explorer.search.orders import Orders
@@ -29,7 +30,7 @@ MOST_TO_EXPLAIN: Final = 1_000
 """So many orders are run where a schedule ends as none of those before."""
 
 Missing: TypeAlias = frozenset[Choice]
-"""The answers of parties outside that do not come, or come late."""
+"""The answers of parties outside that do not come, or come late. With ``ALL_OLD`` the older code gets all."""
 
 Without: TypeAlias = tuple[Missing, frozenset[str]]
 """The answers and the first messages that do not come."""
@@ -123,18 +124,37 @@ class RightEnds:
         known = self._known.setdefault((missing, overtaken), {})
         if end.digest not in known:
             sets = [(answers, messages) for answers in missing for messages in {frozenset[str](), overtaken}]
-            is_right = any(self._is_expected(end.digest, without) for without in sets)
-            expected = [right for without in sets for right in self._expected(without).values()]
-            known[end.digest] = [] if is_right else nearest(end, expected)
+            is_right = self._is_of_both(end, sets) or any(self._is_expected(end.digest, without) for without in sets)
+            known[end.digest] = [] if is_right else self._nearest(end, sets)
         return known[end.digest]
+
+    def _is_of_both(self, end: End, sets: Sequence[Without]) -> bool:
+        """Answer whether each part of an end is as in one that two versions of the code lead to.
+
+        A run of each is enough for most; it is looked for before more orders are run.
+        """
+        if not any(ALL_OLD in answers for answers, _ in sets):
+            return False
+        for without in sets:
+            if not self._expected(without) and (ordered := next(self._ahead.get(without, iter(())), None)) is not None:
+                self._expected(without)[ordered.end.digest] = ordered.end
+        return not self._nearest(end, sets)
+
+    def _nearest(self, end: End, sets: Sequence[Without]) -> list[Problem]:
+        """Return how an end differs from the most similar of those that were met, or of two versions' from both."""
+        of_old = [right for without in sets if ALL_OLD in without[0] for right in self._expected(without).values()]
+        of_new = [right for without in sets if ALL_OLD not in without[0] for right in self._expected(without).values()]
+        if not of_old:
+            return nearest(end, of_new)
+        return nearest_of_both(end, of_new, of_old)
 
     def differences_so_far(
         self, end: End, missing: tuple[Missing, ...], overtaken: frozenset[str] = frozenset()
     ) -> list[Problem]:
         """Return how an end differs from the most similar of those that were met until now, and run no more orders."""
         sets = [(answers, messages) for answers in missing for messages in {frozenset[str](), overtaken}]
-        met = {digest: right for without in sets for digest, right in self._expected(without).items()}
-        return [] if end.digest in met or not met else nearest(end, met.values())
+        met = {digest for without in sets for digest in self._expected(without)}
+        return [] if end.digest in met or not met else self._nearest(end, sets)
 
     def look_for(self, digest: str, missing: tuple[Missing, ...], overtaken: frozenset[str]) -> None:
         """Run the orders that judging an end with this digest takes."""

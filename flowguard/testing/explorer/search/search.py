@@ -7,56 +7,52 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from flowguard.testing.explorer.checks.equivalence import End
-from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
-from flowguard.testing.explorer.checks.invariants import Invariant, broken
-from flowguard.testing.explorer.checks.lateness import came_after_later, came_late, was_parked
-from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
-from flowguard.testing.explorer.checks.standing import Standing
+from flowguard.testing.explorer.checks.invariants import Invariant
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE
+from flowguard.testing.explorer.checks.two_versions import untaken
 from flowguard.testing.explorer.checks.unanswered import unanswered
 from flowguard.testing.explorer.checks.undisturbed import (
     lacking,
-    not_run,
     sent_twice,
     unawaited,
     undisturbed_ends,
     unexpected,
 )
-from flowguard.testing.explorer.checks.unplayed import leading_to_drivers, of_drivers
-from flowguard.testing.explorer.checks.whole_runs import overtaken
+from flowguard.testing.explorer.checks.unplayed import of_drivers
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import (
+    ALL_OLD,
     ALONE_WITH_TWIN,
-    OF_ANSWERS,
-    OF_WEATHER,
-    RAISED,
+    OF_CODE,
     Choice,
     FaultKind,
     Schedule,
 )
 from flowguard.testing.explorer.record.unmet import UnmetSchedule
 from flowguard.testing.explorer.report.diagnosis import effects
-from flowguard.testing.explorer.report.findings import NotRun, Report, Violation, nobody_answers
+from flowguard.testing.explorer.report.findings import Report, Violation, nobody_answers
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
 from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
+from flowguard.testing.explorer.search.judge import Judge
 from flowguard.testing.explorer.search.kept_state import KeptState
 from flowguard.testing.explorer.search.lasting import TriedRefusals
+from flowguard.testing.explorer.search.left_out import LeftOut
 from flowguard.testing.explorer.search.next_schedules import SearchBudget, planned, races
-from flowguard.testing.explorer.search.outcomes import FoundRun, Judgement, Outcome, read, written
+from flowguard.testing.explorer.search.outcomes import FoundRun, Outcome, read, written
 from flowguard.testing.explorer.search.pairs import Pairs, call_names
 from flowguard.testing.explorer.search.parted import Parted
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
 from flowguard.testing.explorer.search.repeated_holds import RepeatedHolds
-from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
+from flowguard.testing.explorer.search.right_ends import RightEnds
 from flowguard.testing.explorer.search.runs import Messages, Met, Runs
 from flowguard.testing.explorer.search.shrink import shrunk
 
@@ -106,15 +102,20 @@ class Search:
         self._invariants = tuple(invariants)
         self._failing = failing
         self._may_fail = frozenset(may_fail)
-        self._not_compared = self._may_fail.difference(failing or ())
         self.has_twin = False
-        self._unjudged = 0
-        self._judged = Judgement()
+        self._judge = Judge(
+            runs,
+            self.right,
+            invariants,
+            self._may_fail.difference(failing or ()),
+            any_order=self._any_order,
+            invariants_only=invariants_only,
+        )
         self._singles_left = 0
         self._first: History | None = None
-        self._not_run: tuple[NotRun, ...] = ()
+        self._left_out = LeftOut(runs)
         self._progress = progress
-        self._distinct: set[str] = set()
+        self._switched, self._rolls_back = 0, True
         self._began = time.perf_counter()
         self._seconds: float | None = None
         self._stopped: float | None = None
@@ -133,47 +134,15 @@ class Search:
 
     def _begin(self) -> History:
         """Run what is undisturbed. Raises :class:`SettingsError` for arguments of which all messages know nothing."""
-        first = self._first = self._without_drivers(self._without_what_is_not_run())
+        first = self._first = self._left_out.first_run()
         if self.runs.has_all:
             check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
             check_free(self.runs.either, first, self._sandbox.keys, _dead_letters(self._sandbox), "either")
             check_same(self.runs.same, first)
-            if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
+            all_await = self._sandbox.old is None and not self._sandbox.answers_are_declared
+            if all_await:  # a module's are for all messages, and these, or this version, may await nothing
                 check_answers(self._sandbox.parties.given, first)
         return first
-
-    def _without_what_is_not_run(self) -> History:
-        """Run the messages one by one, and without those for which nothing ran.
-
-        What is refused or parked as it came says nothing of a stage, whatever goes wrong about it.
-        """
-        first = self.runs.run_one_by_one(Schedule())
-        if not self.runs.has_all or self.runs.left_out or not (why := not_run(first)):
-            return first
-        self._not_run = self._named(why)
-        self.runs.leave_out(self._numbers(why))
-        return self.runs.run_one_by_one(Schedule())
-
-    def _without_drivers(self, first: History) -> History:
-        """Run the messages without those that lead to a driver which is not played, if there are others."""
-        if not self.runs.has_all or not first.drivers:
-            return first
-        led = set(self._numbers(leading_to_drivers(first)))
-        if not led or led >= set(self.runs.numbers):
-            return first
-        self.runs.leave_out(led)
-        return self.runs.run_one_by_one(Schedule())
-
-    def _numbers(self, names: Collection[str]) -> list[int]:
-        """Return the numbers of the first messages with these ids."""
-        return [
-            number for number, coming in enumerate(self.runs.all, 1) if coming.recorded.envelope.message_id in names
-        ]
-
-    def _named(self, why: Mapping[str, str]) -> tuple[NotRun, ...]:
-        """Return the first messages with these ids, and what is said of each."""
-        messages = [self.runs.all[number - 1] for number in self._numbers(why)]
-        return tuple(NotRun(coming.given, why[coming.recorded.envelope.message_id]) for coming in messages)
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         """Run a schedule of a report once more and return its history with all that the report said of it."""
@@ -200,6 +169,8 @@ class Search:
         first = self.references()
         if not schedule.choices and self.runs.has_all:
             self._judge_undisturbed(first)
+        if schedule.choices == (ALL_OLD,):
+            self._old_run()
         if not (self._is_useless(first) or self.runs.is_batched):
             self._kept.judge(first, self.found)
             if self._orders is not None and all(choice.kind is FaultKind.REORDERED for choice in schedule.choices):
@@ -214,61 +185,11 @@ class Search:
     def check(self, schedule: Schedule) -> tuple[History, dict[Group, Violation]]:
         """Run a schedule and return its history with what is wrong after it."""
         history = self.runs.run(schedule)
-        return history, violations_of(history, self._problems(history), self.right.undisturbed)
+        return history, self.violations(history)
 
-    def _problems(self, history: History) -> list[Problem]:
-        invariants = () if history.drivers else self._invariants  # no handler of theirs has made that state
-        self._judged = Judgement()
-        problems = list(broken(history, self._sandbox.flows, invariants, self.runs.same))
-        if history.hung is not None or not history.at_rest:  # the end is that of a run that was broken off
-            return problems
-        if self._first is not None and history.drivers.keys() != self._first.drivers.keys():
-            return problems  # what differs may follow from a driver that is not played
-        end = self.runs.end(history)
-        self._judged.digest = end.digest
-        if self._invariants_only:
-            self._count_end()
-            return problems
-        differ = self._differences(end, history)
-        if differ is None:
-            return problems
-        self._count_end()
-        if not differ or any(name in self._not_compared for name, _ in map(_object_of, end.failed)):
-            return problems
-        if not self.right.are_known:
-            self._judged.is_unjudged = not self._any_order
-            self._unjudged += self._judged.is_unjudged
-            return problems
-        return problems + (_of_weather(differ) if history.schedule.has(OF_WEATHER) else differ)
-
-    def _count_end(self) -> None:
-        self._judged.counts = True
-        self._distinct.add(self._judged.digest)
-
-    def _differences(self, end: End, history: History) -> list[Problem] | None:
-        """Return how an end differs from the right ones. None where it is not compared: then no more orders are run."""
-        missing, passed = tuple(_missing(history)), overtaken(history)
-        so_far = self.right.differences_so_far(end, missing, passed)
-        if so_far and self._is_of_no_order(history, so_far):
-            return None
-        self._judged.asked = missing, passed
-        differ = self.right.differences(end, missing, passed)
-        return None if differ and self._is_of_no_order(history, differ) else differ
-
-    def _is_of_no_order(self, history: History, differ: Sequence[Problem]) -> bool:
-        """Answer whether what went wrong led to an end by right that undisturbed records lead to in no order."""
-        flows = self._sandbox.flows
-        return (
-            Standing.of(history, flows).ends_elsewhere(history)
-            or came_late(history)
-            or was_parked(history, flows)
-            or came_after_later(history, flows, self._later())
-            or (_may_fail(history) and (_has_failed(differ) or failed_by_right(history)))
-        )
-
-    def _later(self) -> list[int]:
-        """Return when later messages come."""
-        return [self._sandbox.start + coming.after for coming in self._sandbox.coming if coming.after]
+    def violations(self, history: History) -> dict[Group, Violation]:
+        """Return what is wrong after a run."""
+        return violations_of(history, self._judge.problems(history, self._first), self.right.undisturbed)
 
     # -- all of them
 
@@ -306,11 +227,14 @@ class Search:
 
     def _whole(self, first: History, budget: SearchBudget) -> None:
         """Search with all messages that come now."""
-        pairs = Pairs()
+        pairs = Pairs(are_tried=budget.bound > 0)
+        for problem in untaken(first) if self._sandbox.old is not None else ():
+            self.found.add(problem, first, self.right.undisturbed)
         if self._is_useless(first):
             if not first.at_rest:
                 self._try(Schedule())
             return
+        budget, self._rolls_back = replace(budget, old=self._old_run()), budget.rollback
         if self.runs.is_batched:
             first = self.runs.run(Schedule())
         else:
@@ -319,6 +243,20 @@ class Search:
                 self._orders.judge(first, self.found)
         self._search(first, pairs, budget)
         self._pairs_left = max(0, len(pairs) - budget.bound)
+
+    def _old_run(self) -> History | None:
+        """Run what is undisturbed by the older code. None where there is none, or it does not work by itself."""
+        if self._sandbox.old is None:
+            return None
+        old = self.runs.run(Schedule((ALL_OLD,)))
+        may_fail = self._may_fail | of_drivers(old)
+        problems = list(lacking(old)) or [
+            *unexpected(undisturbed_ends(old), self._failing or (), may_fail),
+            *untaken(old),
+        ]
+        for problem in problems:
+            self.found.add(problem, old, self.right.undisturbed)
+        return None if problems or old.hung is not None or not old.at_rest else old
 
     # -- with a twin
 
@@ -465,7 +403,7 @@ class Search:
             flows=self._sandbox.names,
             schedules=self.runs.count,
             orders=sum(search.right.orders for search in every),
-            ends=len(set[str]().union(*(search._distinct for search in every))),
+            ends=len(set[str]().union(*(search._judge.distinct for search in every))),
             pairs_left=sum(search._pairs_left for search in every),
             coverage=self.runs.coverage,
             violations=self.found.all,
@@ -476,15 +414,16 @@ class Search:
             has_all_orders=not self._sandbox.flows
             or self._invariants_only
             or all(search.right.has_all for search in every),
-            unjudged=sum(search._unjudged for search in every),
+            unjudged=sum(search._judge.unjudged for search in every),
             singles_left=sum(search._singles_left for search in every),
             has_run=_has_run(first),
-            not_run=self._not_run,
-            unawaited=self._named(unawaited(first)),
+            not_run=self._left_out.not_run,
+            unawaited=self._left_out.named(unawaited(first)),
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
             parts=len(self._within) or 1,
             parts_left=len(self._ahead),
             has_twin=self.has_twin,
+            switched=sum(search._switched for search in every),
             compared=_compared(first),
             either=tuple(f"{of}.{name}" for of, forms in sorted(self.runs.either.items()) for name in forms.names),
             never_ran=self._never_ran(),
@@ -512,24 +451,18 @@ class Search:
 
     def _try(self, schedule: Schedule) -> Outcome:
         """Run a schedule, or take what an earlier search noted of it."""
+        self._switched += schedule.has(OF_CODE)
         known = self.runs.known
         if known is not None and (run := known.find(self.runs.name_of(schedule))) is not None:
             return self._taken(read(run))
         history, violations = self.check(schedule)
+        if not self._rolls_back and schedule.ends_old:  # it was run for what follows
+            violations = {}
         outcome = Outcome.of(schedule, history, self._sandbox.flows, commutes=self.right.commutes(history))
-        if known is not None and schedule.choices and not violations and self._is_judged(history):
-            known.note(self.runs.name_of(schedule), written(Met.of(history), outcome, self._judged))
+        if known is not None and schedule.choices and not violations and self._judge.is_whole(history):
+            known.note(self.runs.name_of(schedule), written(Met.of(history), outcome, self._judge.latest))
         self._collect(schedule, violations)
         return outcome
-
-    def _is_judged(self, history: History) -> bool:
-        """Answer whether all was looked at that may be wrong after a run, so that none found is none there.
-
-        An end that is compared with a part of the right ones, or with none, may be wrong.
-        """
-        if history.lacks or not self._judged.digest:
-            return False
-        return self._invariants_only or self.right.are_known
 
     def _taken(self, run: FoundRun) -> Outcome:
         """Count a run that an earlier search has made. The orders that explain its end are run."""
@@ -538,7 +471,7 @@ class Search:
         if judged.asked is not None:
             self.right.look_for(judged.digest, *judged.asked)
         if judged.counts:
-            self._distinct.add(judged.digest)
+            self._judge.distinct.add(judged.digest)
         return run.outcome
 
     def _collect(self, schedule: Schedule, violations: Mapping[Group, Violation]) -> None:
@@ -572,42 +505,6 @@ def _compared(history: History) -> tuple[str, ...]:
     return tuple(sorted({*history.tables, *sent}))
 
 
-def _object_of(run: tuple[str, str]) -> tuple[str, str]:
-    """Return the object and the request of a run, by the key of its item."""
-    key, request = run
-    return key.split("#", 2)[-1], request
-
-
-def _missing(history: History) -> Iterator[Missing]:
-    """Yield the answers that do not come in time. With those that were given up they are another set."""
-    missing = frozenset(choice for choice in history.schedule.choices if choice.kind in OF_ANSWERS)
-    yield missing
-    not_retried = {Choice(number, FaultKind.MISSING) for number in history.not_retried}
-    if not_retried - missing:
-        yield missing | not_retried
-
-
 def _dead_letters(sandbox: Sandbox) -> list[str]:
     """Return the names of the flows' dead-letter queues, which are empty while nothing goes wrong."""
     return [str(flow.dead_letters).rpartition(":")[2] for flow in sandbox.flows]
-
-
-def _of_weather(differ: Sequence[Problem]) -> list[Problem]:
-    """Name the promise that is broken where a run failed in an outage that its own stage did not fail."""
-    return [replace(problem, rule="I20") if problem.rule == "I14" else problem for problem in differ]
-
-
-def _has_failed(differ: Sequence[Problem]) -> bool:
-    """Answer whether a run failed that does not fail undisturbed."""
-    return any(problem.rule == "I14" for problem in differ)
-
-
-def _may_fail(history: History) -> bool:
-    """Answer whether a run may have failed by right: user code met an error or SQS gave a record up.
-
-    In an outage records are given up because of nothing else, and their runs have to go on after it.
-    """
-    disturbed = any(made.fault in RAISED and made.site.is_users for made in history.calls)
-    if history.schedule.has(OF_WEATHER):
-        return history.weathered_users > 0
-    return disturbed or any(delivery.from_dlq for delivery in history.deliveries)

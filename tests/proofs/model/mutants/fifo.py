@@ -7,6 +7,7 @@ from typing import Any
 from flowguard.protocol.run import Claim, RunItem
 from flowguard.worker import claim_phase
 from flowguard.worker.asks import Claiming
+from flowguard.worker.claimed_again import goes_on
 from tests.proofs.model import actions
 from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.written import released
@@ -14,8 +15,8 @@ from tests.proofs.model.written import released
 
 def _asking_once_more(self: Any, arrival: Any, budget: Any) -> Any:
     claim = yield Claiming(self.request(arrival, budget))
-    if arrival.envelope.is_fifo and (onward := claim_phase._goes_on(arrival, claim)) is not None:
-        arrival = arrival._replace(message=onward)
+    if arrival.envelope.is_fifo and (onward := goes_on(arrival, claim)) is not None:
+        arrival = onward
         claim = yield Claiming(self.request(arrival, budget))
     return arrival, claim
 
@@ -40,7 +41,7 @@ FIFO = (
     Mutant(
         "fifo-duplicate",
         "a FIFO record does not ask as the attempt that the item has come to",
-        ((claim_phase, "_goes_on", lambda arrival, claim: None),),
+        ((claim_phase, "goes_on", lambda arrival, claim: None),),
         caught_by="fifo",
     ),
     Mutant(

@@ -66,7 +66,7 @@ ITEMS = (
     Mutant(
         "one-retention",
         "an item lives for one retention",
-        ((Lifetimes, "copies", Lifetimes.retention),),
+        ((Lifetimes, "of_run", lambda lifetimes, moment: moment + lifetimes.retention),),
         caught_by="retention",
     ),
 )

@@ -29,6 +29,12 @@ def works(journal: Iterable[Line]) -> Iterator[Work]:
     yield from open_works.values()
 
 
+def within(work: Work, of: Sequence[Work], ticks: int) -> int:
+    """Return how many handlers began for its customer in so many ticks up to it, itself one of them."""
+    since = work.began - ticks
+    return sum(other.customer == work.customer and since < other.began <= work.began for other in of)
+
+
 def beside(work: Work, of: Sequence[Work]) -> int:
     """Return how many orders were at work for its customer when it began, itself one of them."""
     there = {other.order for other in of if other.customer == work.customer and other.began <= work.began < other.until}

@@ -28,6 +28,11 @@ KEYS: Final = 3
 LEASE: Final = 4_000
 """In ticks of the shared clock."""
 
+PER: Final = 4_000
+"""In ticks: so long is the time in which few may begin."""
+
+COUNT: Final = 6
+
 FAIL: Final = 0.05
 
 Told = Callable[[str, str], AbstractContextManager[None]]
@@ -47,7 +52,10 @@ class Charge(
     name="charge",
     retry=RetryPolicy(attempts=MOST_ATTEMPTS, backoff=Fixed(0), max_delay=timedelta(0)),
     timeout=timedelta(milliseconds=LEASE),
-    limit=PerKey("customer", at_once=AT_ONCE),
+    limit=(
+        PerKey("customer", at_once=AT_ONCE),
+        PerKey("customer", per=timedelta(milliseconds=PER), count=COUNT, name="rate"),
+    ),
 ):
     def handle(self, order: Order, step: Step) -> Outcome:
         with WITNESSES[-1](order.customer, order.id):

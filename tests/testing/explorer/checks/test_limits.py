@@ -1,4 +1,4 @@
-"""Places of limits (I22, I23): histories that break them, and guards that are taken away."""
+"""Places of limits (I22, I23, I24): histories that break them, and guards that are taken away."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from flowguard.flow import AnyFlow
 from flowguard.protocol import places
 from flowguard.protocol.places import Holder, Places, Waiter
 from flowguard.sim.engines import in_memory
@@ -127,8 +128,88 @@ def test_who_waits_for_a_place_that_is_held_is_not_called(found: History) -> Non
     assert rules(with_places(found, line={"b": Waiter(1, "o1", 1)})) == set()
 
 
-def explored(**options: Any) -> Any:
-    return explore(limited.Orders, limited.ORDERS, tables=limited.TABLES, engine=in_memory, **options)
+# -- by time
+
+
+@pytest.fixture
+def by_time() -> History:
+    return history_of(limited.Gateway, limited.ORDERS, "none", tables=limited.TABLES)
+
+
+def timed_rules(history: History) -> set[str]:
+    return {problem.rule for problem in broken(history, [limited.Gateway], ())}
+
+
+def test_the_second_handler_begins_when_the_first_start_counts_no_more(by_time: History) -> None:
+    first, second = by_time.limited
+    assert 60_000 <= second.at - first.at < 70_000
+    assert timed_rules(by_time) == set()
+
+
+@pytest.mark.parametrize(("apart", "wrong"), [(59_999, {"I24"}), (60_000, set())])
+def test_two_that_begin_in_less_than_the_time_are_found(by_time: History, apart: int, wrong: set[str]) -> None:
+    first, second = by_time.limited
+    second.at = first.at + apart
+    assert timed_rules(by_time) == wrong
+
+
+def test_an_attempt_of_a_hop_that_begins_again_counts_again(by_time: History) -> None:
+    first, second = by_time.limited
+    second.at, second.hop = first.at + 1, first.hop
+    assert timed_rules(by_time) == {"I24"}
+
+
+def test_those_of_another_key_do_not_count_by_time(by_time: History) -> None:
+    first, second = by_time.limited
+    second.at, second.keys = first.at + 1, ("limit#gateway#ask#customer#another",)
+    assert timed_rules(by_time) == set()
+
+
+@pytest.mark.parametrize(("until", "wrong"), [(0, {"I22"}), (-1, set())])
+def test_more_starts_that_count_than_may_are_found(by_time: History, until: int, wrong: set[str]) -> None:
+    """A start counts to its end, and no 5 s more as a lease does."""
+    last = by_time.places[0]
+    held = {"a": Holder("", last.at + until), "b": Holder("", last.at)}
+    by_time.places.append(replace(last, places=Places(held)))
+    assert timed_rules(by_time) == wrong
+
+
+def test_who_is_first_in_the_line_of_a_time_is_called(by_time: History) -> None:
+    last = by_time.places[0]
+    by_time.places.append(replace(last, places=Places({}, {"b": Waiter(1, "o1", 1)})))
+    assert timed_rules(by_time) == {"I23"}
+
+
+@pytest.mark.slow("explores a flow whose runs meet")
+def test_whatever_fails_once_the_limit_by_time_is_kept() -> None:
+    report = explored(limited.Gateway)
+    assert report.violations == (), str(report)
+
+
+@pytest.mark.slow("explores a flow whose runs meet")
+def test_a_start_that_is_given_back_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = HopPlaces.take
+
+    def taken_and_given_back(self: HopPlaces, payload: Any) -> None:
+        [(limit, place)] = [(limit, limit.place_of(payload)) for limit in self._limits]
+        mine = self._mine(limit, self._key(str(place)), self._services.clock.now())
+        take(self, payload)
+        self._taken = [mine]
+        self.end()
+
+    monkeypatch.setattr(HopPlaces, "take", taken_and_given_back)
+    assert "I24" in {violation.rule for violation in explored(limited.Gateway).violations}
+
+
+@pytest.mark.slow("explores a flow whose runs meet")
+def test_a_start_that_counts_from_long_before_its_handler_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker is held up between the two, and others begin when the start counts no more."""
+    monkeypatch.setattr(HopPlaces, "_late", lambda self: None)
+    assert "I24" in {violation.rule for violation in explored(limited.Gateway).violations}
+
+
+def explored(flow: AnyFlow = limited.Orders, **options: Any) -> Any:
+    return explore(flow, limited.ORDERS, tables=limited.TABLES, engine=in_memory, **options)
 
 
 @pytest.mark.slow("explores a flow whose runs meet")

@@ -26,7 +26,7 @@ from flowguard.testing.explorer.record.refusal import refusal_at
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.sandbox import Sandbox
-from flowguard.testing.explorer.search import search
+from flowguard.testing.explorer.search import judge
 from flowguard.worker import dispatch, fail_phase, flush_phase
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.outages import Outages
@@ -321,5 +321,5 @@ def test_a_letter_that_is_sent_back_after_a_later_message_is_in_no_undisturbed_o
 def test_what_waited_in_the_dead_letters_while_a_later_message_came_is_not_compared(monkeypatch: Patch) -> None:
     messages = [shipped(path) for path in sorted(PAGES)[:6]]
     assert replay([PageCache, ChangeSource], messages, "f8.r2").ok
-    monkeypatch.setattr(search, "came_after_later", lambda *given: False)
+    monkeypatch.setattr(judge, "came_after_later", lambda *given: False)
     assert not replay([PageCache, ChangeSource], messages, "f8.r2").ok

@@ -14,6 +14,7 @@ LIBRARY = "/venv/lib/python3.11/site-packages/tool/store.py"
 BOTO = "/venv/lib/python3.11/site-packages/botocore/client.py"
 MINE = "/app/handler.py"
 OURS = f"{Path(flowguard.__file__).parent}/aws/memos.py"
+BESIDE = f"{Path(flowguard.__file__).parent}_shop/handler.py"
 SIMULATED = f"{Path(flowguard.__file__).parent}/sim/calls.py"
 
 
@@ -44,6 +45,7 @@ def called_through(*files: str) -> Site:
         ((MINE, OURS, MINE, BOTO), Site(MINE, 2, "ask")),
         ((LIBRARY, BOTO), Site(LIBRARY, 2, "ask")),
         ((BOTO,), Site("", 0, "flowguard")),
+        ((BESIDE, BOTO), Site(BESIDE, 2, "ask")),
     ],
     ids=[
         "my own",
@@ -54,6 +56,7 @@ def called_through(*files: str) -> Site:
         "mine in a step's",
         "all is installed",
         "nobody's",
+        "mine in a folder beside flowguard's, whose name begins alike",
     ],
 )
 def test_a_call_is_the_innermost_line_that_is_not_installed(files: tuple[str, ...], site: Site) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import inspect
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import boto3
 import pytest
 from pydantic import BaseModel
 
-from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard import Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import PlainFunction, explore
 from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import NOTHING
 from flowguard.testing.explorer.record.site import Site
-from flowguard.testing.explorer.report.after_errors import fix_taken_back
+from flowguard.testing.explorer.report.after_errors import fix_locked, fix_taken_back
 from flowguard.testing.explorer.report.diagnosis import diagnose, effects
 from tests.testing.explorer.histories import history_of
 
@@ -188,3 +191,31 @@ def test_a_method_of_the_step_is_no_boto3_of_the_users_that_could_be_blamed() ->
     assert (refused.site.is_users, refused.error is not None, effects(history)) == (True, True, {})
     fix = diagnose(history, [], Problem("equivalence", "flowguard", "differs"), ["flowguard"])
     assert "boto3 UpdateItem" not in fix.text
+
+
+class Refused(Stage[Order], name="refused", retry=RetryPolicy(attempts=2, backoff=Fixed(1))):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        boto3.client("dynamodb").get_item(**TOTALS)
+        raise RuntimeError("refused")
+
+
+class RefusedTwice(Flow, name="refused-twice", object_id="order_id"):
+    stages = (Refused,)
+
+
+@pytest.mark.parametrize("error", ["LockNotAvailable", "StatementTimeoutException"])
+@pytest.mark.parametrize("rule", ["I14", "equivalence"])
+def test_a_run_whose_last_attempt_met_a_lock_wants_a_longer_retry(error: str, rule: str) -> None:
+    def fix(history: History) -> str:
+        return diagnose(history, [], Problem(rule, "run#refused-twice#o1", "the run failed")).text
+
+    history = history_of(RefusedTwice, [Order(order_id="o1")], NOTHING, tables={"totals": "day"})
+    first, last = (made for made in history.calls if made.operation == "GetItem" and not made.site.by_flowguard)
+    assert "retry= outlast" not in fix(history)
+    first.error = error
+    assert "retry= outlast" not in fix(history), "the last attempt failed otherwise"
+    last.error = error
+    assert fix(history).startswith("the last attempt met the lock of a worker that was stuck or dead")
+    assert diagnose(history, [], Problem(rule, "", "")).site == last.site
+    gone = [replace(version, item=None) for version in history.versions]
+    assert fix_locked(replace(history, versions=gone)) is None

@@ -21,7 +21,7 @@ Patch = pytest.MonkeyPatch
 
 def kept_for(patch: Patch, share: float) -> None:
     """Run items live for less than twice the retention."""
-    patch.setattr(Lifetimes, "copies", property(lambda self: int(share * self.retention)))
+    patch.setattr(Lifetimes, "of_run", lambda self, moment: moment + int(share * self.retention))
 
 
 def test_a_copy_comes_as_late_as_its_queues_keep_it_and_no_later() -> None:

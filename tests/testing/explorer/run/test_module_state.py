@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from flowguard.testing.explorer.run.late_modules import remembered_when_imported
 from flowguard.testing.explorer.run.module_state import KeptValues, Memory, with_imported
 
 SOURCE = """
@@ -73,6 +75,24 @@ def test_what_a_worker_that_is_held_up_keeps_is_its_own(module: ModuleType) -> N
     assert (module.lines, module.Seen.ids, module.buffer.inner.total) == (["a"], {"a"}, 1)
     memory.give(others)
     assert (module.lines, module.Seen.ids) == (["of another"], set())
+
+
+def test_a_module_is_looked_at_from_its_late_import_on(module: ModuleType) -> None:
+    (Path(str(module.__file__)).parent / "shop_late.py").write_text("rows = []\n")
+    (Path(str(module.__file__))).write_text(f"{SOURCE}\ndef handle():\n    import shop_late\n")
+    memory = Memory([module])
+    held = memory.take()
+    with remembered_when_imported(memory):
+        late = importlib.import_module("shop_late")
+    sys.modules.pop("shop_late")
+    late.rows.append("a")
+    memory.after()
+    assert list(memory.seen) == ["shop_late.rows"]
+    memory.give(held)
+    assert late.rows == ["a"]  # of none that was held up before
+    memory.lose()
+    assert late.rows == []
+    assert sys.meta_path[0].__class__.__module__ != "flowguard.testing.explorer.run.late_modules"
 
 
 def test_modules_that_a_module_imports_are_looked_at_too(module: ModuleType) -> None:

@@ -112,6 +112,15 @@ def test_a_handler_that_never_works_is_a_finding_with_its_error_and_line(handler
     assert violation.site.function == handler.__name__
 
 
+def test_an_index_that_the_table_has_not_is_named() -> None:
+    violation = finding(uses_no_index)
+    assert violation.fix.startswith("the table 'orders' has no index 'by-day': look whether the name is spelled")
+    assert """{"key": …, "indexes": {'by-day': …}}""" in violation.fix
+    assert violation.site is not None
+    assert violation.site.function == "uses_no_index"
+    assert "make it work first" in finding(uses_a_reserved_word).fix
+
+
 # -- buckets -----------------------------------------------------------------------------------------------------------
 
 

@@ -6,16 +6,26 @@ from typing import Any
 
 import boto3
 import pytest
+from boto3.dynamodb.conditions import Key
 
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import PlainFunction, UnmetSchedule, explore, on_moto, replay
-from flowguard.testing.explorer.record.schedule import Schedule
+from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
 from flowguard.testing.explorer.search.next_schedules import scans_in
 from tests.testing.explorer.histories import history_of
 
 MESSAGE = [sqs_event("orders", {"order_id": "o1"})]
-TABLES = {"prices": "sku", "chosen": "id"}
-ITEMS = {"prices": [{"sku": "cup", "price": 1}, {"sku": "pot", "price": 5}, {"sku": "tea", "price": 4}]}
+TABLES: Any = {
+    "prices": {"key": "sku", "indexes": {"by-kind": "kind", "by-price": {"kind": "S", "price": "N"}}},
+    "chosen": "id",
+}
+ITEMS = {
+    "prices": [
+        {"sku": "cup", "kind": "ware", "price": 1},
+        {"sku": "pot", "kind": "ware", "price": 5},
+        {"sku": "tea", "kind": "food", "price": 4},
+    ]
+}
 
 
 def table(name: str) -> Any:
@@ -47,6 +57,23 @@ def reads_none(event: Any, context: object) -> None:
     choose("none")
 
 
+def of_ware(index: str) -> Any:
+    return {"IndexName": index, "KeyConditionExpression": Key("kind").eq("ware")}
+
+
+def takes_the_first_of_an_index(event: Any, context: object) -> None:
+    choose(table("prices").query(**of_ware("by-kind"))["Items"][0]["sku"])
+
+
+def takes_the_cheapest(event: Any, context: object) -> None:
+    choose(table("prices").query(**of_ware("by-price"))["Items"][0]["sku"])
+
+
+def looks_at_once_for_what_it_wrote(event: Any, context: object) -> None:
+    table("prices").put_item(Item={"sku": "jug", "kind": "ware", "price": 9})
+    choose(len(table("prices").query(**of_ware("by-kind"))["Items"]))
+
+
 def replayed(handler: Any, schedule: str, **about: Any) -> Any:
     return replay(PlainFunction("orders", handler), MESSAGE, schedule, tables=TABLES, items=ITEMS, **about)
 
@@ -55,6 +82,8 @@ def replayed(handler: Any, schedule: str, **about: Any) -> Any:
     ("handler", "schedule", "fix"),
     [
         (takes_the_first, "y1", "answers in no order that may be relied on: sort what it answers"),
+        (takes_the_first_of_an_index, "y1", "this boto3 Query at"),
+        (takes_the_first_of_an_index, "y1", "answers items of one key in any order"),
         (adds_one_page, "q1", "answers in pages: go on from LastEvaluatedKey"),
     ],
 )
@@ -78,6 +107,24 @@ def test_the_time_line_says_how_it_answered() -> None:
         assert any(f"╳ answers {how}" in line for line in replayed(adds_all, schedule).timeline)
 
 
+def test_what_an_index_orders_comes_in_its_order() -> None:
+    assert replayed(takes_the_cheapest, "y1").ok
+    with pytest.raises(UnmetSchedule, match="no Scan or Query of an index in the run could answer otherwise"):
+        replayed(takes_the_cheapest, "q1")
+
+
+def test_what_was_written_last_is_not_in_an_index_yet() -> None:
+    about: Any = {"tables": TABLES, "items": ITEMS, "bound": 0, "walks": 0, "for_good": False}
+    report = explore(PlainFunction("orders", looks_at_once_for_what_it_wrote), MESSAGE, **about)
+    assert [one.schedule for one in report.violations if one.schedule.startswith("s")] == ["s2"]
+    assert "an index is always behind: read the table by its key" in report.violations[0].fix
+
+
+def test_a_query_of_an_index_is_turned_and_not_paged() -> None:
+    history = history_of(PlainFunction("orders", looks_at_once_for_what_it_wrote), MESSAGE, "none", tables=TABLES)
+    assert scans_in(history) == (FaultKind.TURNED,)
+
+
 def test_both_are_tried_where_user_code_makes_a_scan() -> None:
     about: Any = {"tables": TABLES, "items": ITEMS, "bound": 0, "walks": 0, "for_good": False}
     report = explore(PlainFunction("orders", takes_the_first), MESSAGE, **about)
@@ -88,13 +135,13 @@ def test_both_are_tried_where_user_code_makes_a_scan() -> None:
 
 
 def test_where_nothing_could_answer_otherwise_a_schedule_of_it_is_refused() -> None:
-    with pytest.raises(UnmetSchedule, match="no Scan of the run could answer otherwise"):
+    with pytest.raises(UnmetSchedule, match="no Scan or Query of an index in the run could answer otherwise"):
         replayed(reads_none, "y1")
 
 
 @pytest.mark.long("runs moto")
 def test_moto_answers_as_it_does() -> None:
-    with pytest.raises(UnmetSchedule, match="no Scan of the run could answer otherwise"):
+    with pytest.raises(UnmetSchedule, match="no Scan or Query of an index in the run could answer otherwise"):
         replayed(takes_the_first, "q1", engine=on_moto)
 
 

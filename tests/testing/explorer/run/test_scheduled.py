@@ -74,6 +74,6 @@ def _sooner(send: Any) -> Any:
 
 def test_delays_beyond_the_policy_break_i10(monkeypatch: pytest.MonkeyPatch) -> None:
     flow = seeded.flow_of(seeded.PlainPut)
-    monkeypatch.setattr(RetryPolicy, "delay", lambda policy, retry, draw: 700)
+    monkeypatch.setattr(RetryPolicy, "judged_delay", lambda policy, retry, draw: (700, ""))
     history = history_of(flow, [ORDER], "e2", tables=seeded.TABLES)
     assert {problem.rule for problem in broken(history, [flow], ())} == {"I10"}

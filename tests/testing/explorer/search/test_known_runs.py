@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import json
 import os
 import sys
@@ -22,7 +24,7 @@ from flowguard.testing.explorer.record.history import History, Lack
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.run.driver import run
-from flowguard.testing.explorer.search import runs, search
+from flowguard.testing.explorer.search import judge, runs, search
 from flowguard.testing.explorer.search.known_runs import KnownRun, KnownRuns, fingerprint_of
 from flowguard.testing.explorer.search.outcomes import read
 from tests.testing.explorer import handlers, seeded
@@ -78,7 +80,17 @@ def test_what_broke_something_is_run_again_and_said_alike(tmp_path: Path, made: 
     assert broken <= set(made)
 
 
-@pytest.mark.parametrize("messages", [ORDERS, [*ORDERS, seeded.Order(order_id="o2")], ORDERS * 2])
+SEVERAL: Final = pytest.mark.slow("explores each order of two messages, with pairs and walks")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        ORDERS,
+        pytest.param([*ORDERS, seeded.Order(order_id="o2")], marks=SEVERAL),
+        pytest.param(ORDERS * 2, marks=SEVERAL),
+    ],
+)
 def test_flows_go_on_as_well(tmp_path: Path, made: list[str], messages: Any) -> None:
     about: Any = {"tables": seeded.TABLES, "bound": 3, "walks": 2, "for_good": False}
     whole = explore(FLOW, messages, resume=tmp_path / "runs", **about)
@@ -158,8 +170,16 @@ WRONG: Final[tuple[tuple[str, Any], ...]] = (
 )  # fmt: skip
 
 
-def with_line(file: Path, line: str) -> None:
-    head, rest = file.read_text().split("\n", 1)
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What is in the file of a search that was cut off after two schedules."""
+    file = tmp_path_factory.mktemp("begun") / "runs"
+    explored(file, progress=cut_after(2))
+    return file.read_text()
+
+
+def with_line(file: Path, begun: str, line: str) -> None:
+    head, rest = begun.split("\n", 1)
     file.write_text(f"{head}\n{line}\n{rest}")
 
 
@@ -176,17 +196,15 @@ def with_line(file: Path, line: str) -> None:
         *(json.dumps({"id": "d1", "run": {**RUN, name: value}}) for name, value in WRONG),
     ],
 )
-def test_a_line_that_is_no_run_is_named(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_no_run_is_named(tmp_path: Path, begun: str, line: str) -> None:
     file = tmp_path / "runs"
-    explored(file, progress=cut_after(2))
-    with_line(file, line)
+    with_line(file, begun, line)
     with pytest.raises(SettingsError, match="has no run in line 2, and was left as it is"):
         explored(file)
 
 
-def test_a_line_that_is_a_run_is_taken(tmp_path: Path, made: list[str]) -> None:
-    explored(tmp_path / "runs", progress=cut_after(2))
-    with_line(tmp_path / "runs", json.dumps({"id": "d1", "run": {**RUN, "asked": None, "follow_ups": []}}))
+def test_a_line_that_is_a_run_is_taken(tmp_path: Path, begun: str, made: list[str]) -> None:
+    with_line(tmp_path / "runs", begun, json.dumps({"id": "d1", "run": {**RUN, "asked": None, "follow_ups": []}}))
     made.clear()
     explored(tmp_path / "runs")
     assert "d1" not in made
@@ -211,6 +229,7 @@ def read_and_add(event: dict[str, Any], context: object) -> None:
 TWO: Final[Any] = [*MESSAGES, sqs_event("orders", {"order_id": "o2", "amount": 5})]
 
 
+@pytest.mark.slow("explores three times every order of two messages that meet in one item")
 def test_what_was_compared_with_a_part_of_the_right_ends_is_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,12 +255,13 @@ def test_what_was_not_compared_is_run_again(
         return replace(run(sandbox, schedule), **about if schedule.id == "d1" else {})
 
     monkeypatch.setattr(runs, "run", changed)
-    monkeypatch.setattr(search, "broken", lambda *about: ())
+    monkeypatch.setattr(judge, "broken", lambda *about: ())
     explored(tmp_path / "runs")
     noted = [json.loads(line).get("id") for line in (tmp_path / "runs").read_text().splitlines()]
     assert ("d1" in noted) == (about == {})
 
 
+@pytest.mark.slow("explores every order of two messages that meet in one item")
 def test_runs_of_which_no_end_is_compared_are_taken(tmp_path: Path, made: list[str]) -> None:
     def of_two() -> int:
         plain = PlainFunction("orders", read_and_add)
@@ -430,5 +450,77 @@ def test_equal_code_messages_and_options_have_one_fingerprint(tmp_path: Path) ->
     assert len({first, of(), of("2"), of(some={"a"}), of(f=test_what_is_no_file_is_refused), of(f=explored)}) == 6
     assert stub("a")() == 1
     before = of()
+    assert before != fingerprint_of([], "1", {})
     source.write_text("c")
-    assert of() != before != fingerprint_of([], "1", {})
+    assert of() == before, "the user's code has lines of its own"
+    (tmp_path / "site-packages").mkdir()
+    installed = tmp_path / "site-packages" / "orders.py"
+    module.__file__ = str(installed)
+    installed.write_text("a")
+    before = of()
+    installed.write_text("c")
+    assert of() != before, "installed code has none"
+
+
+def test_the_same_code_in_another_directory_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        loaded_from(tmp_path / name / "late.py", monkeypatch)
+        with KnownRuns(tmp_path / "runs", "", read) as known:
+            if name == "there":
+                assert known.find("d1") == NOTHING
+            else:
+                known.note("d1", NOTHING)
+    assert '"file":"late.py"' in (tmp_path / "runs").read_text()
+
+
+class FullDisk(io.StringIO):
+    """A file that takes nothing any more."""
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_ends_no_search(tmp_path: Path) -> None:
+    whole = explored(None)
+    file = tmp_path / "runs"
+
+    def full(schedules: int, violations: int) -> None:
+        if schedules == 3:
+            known[0]._file.close()
+            known[0]._file = FullDisk()
+
+    known: list[Any] = []
+    begin = KnownRuns.__enter__
+
+    def entered(self: KnownRuns) -> KnownRuns:
+        known.append(self)
+        return begin(self)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(KnownRuns, "__enter__", entered)
+        report = explored(file, progress=full)
+    assert replace(report, unwritten="") == whole
+    assert report.unwritten == f"{file}: No space left on device"
+    assert f"not written, the runs from then on: {report.unwritten}" in report.summary()
+    assert report.as_json()["unwritten"] == report.unwritten
+    assert explored(file) == whole, "what was written is taken"
+
+
+def test_a_search_whose_file_takes_nothing_from_the_beginning_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def full(path: Path, mode: str = "r", *about: Any, **more: Any) -> Any:
+        return FullDisk() if mode == "a" else opened(path, mode, *about, **more)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(SettingsError, match=r"resume: .*: No space left on device"):
+        explored(tmp_path / "runs")

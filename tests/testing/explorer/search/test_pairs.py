@@ -126,3 +126,9 @@ def test_a_bug_in_what_is_called_only_after_a_fault_is_found_among_the_first_pai
     assert explored(0).violations == ()
     report = explored(25)
     assert [len(Schedule.parse(one.schedule).choices) for one in report.violations] == [2]
+
+
+def test_pairs_that_nobody_asked_for_are_counted_and_not_kept() -> None:
+    pairs = Pairs(are_tried=False)
+    pairs.add(Schedule((Choice(1, FaultKind.ERROR),)), [Second(Choice(2, FaultKind.ERROR), "call 2")])
+    assert (len(pairs), pairs.chosen(9, lambda *_: False)) == (1, [])

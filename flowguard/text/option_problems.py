@@ -1,0 +1,35 @@
+"""What is wrong with the kinds of a class's options, which code that nobody type-checked may mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from flowguard.errors import shown
+
+
+def text_problems(texts: Mapping[str, object]) -> Iterator[str]:
+    """Yield which of these options are no texts."""
+    for option, value in texts.items():
+        if not isinstance(value, str):
+            yield f"its {option} is {shown(value)}, which is no text"
+
+
+def flag_problems(flags: Mapping[str, object]) -> Iterator[str]:
+    """Yield which of these options are neither True nor False."""
+    for option, value in flags.items():
+        if not isinstance(value, bool):
+            yield f"{option} is {shown(value)}; write {option}=True, or leave it out"
+
+
+def number_problems(numbers: Mapping[str, object]) -> Iterator[str]:
+    """Yield which of these options are no whole numbers."""
+    for option, value in numbers.items():
+        if type(value) is not int:
+            yield f"{option} is {shown(value)}; write a whole number: {option}=7"
+
+
+def numbers_problems(option: str, values: object) -> Iterator[str]:
+    """Yield why an option is no collection of whole numbers."""
+    several = () if isinstance(values, str | bytes) or not isinstance(values, Collection) else values
+    if several is not values or any(type(value) is not int for value in several):
+        yield f"{option} is {shown(values)}; write a tuple of whole numbers: {option}=(1, 2)"
