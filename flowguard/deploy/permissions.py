@@ -18,7 +18,7 @@ from flowguard.deploy.uses import WRITES, uses_of
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination
 from flowguard.flow import ATTACH, AnyFlow
 from flowguard.project.declared import declared_tables, modules_of_flows
-from flowguard.project.queues import callback_queues
+from flowguard.project.queues import callback_queues, queue_of
 from flowguard.stage import AnyStage
 from flowguard.worker.leases import keeps_lease
 
@@ -295,10 +295,16 @@ def _killed(allowed: _Allowed, function: FoundFunction, scope: Scope, settings: 
     allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:UpdateItem")
     for flow in function.flows:
         allowed.sends(flow_sends(flow, scope))
-        allowed.sends(flow.inbox_of(stage) for stage in flow.stages)
+        allowed.sends(_queue_before(flow, stage) for stage in flow.stages)
         if flow.on_conflict is ATTACH:
             allowed.on(Target.TABLE, settings.table, "dynamodb:PutItem", *_ANSWERED)
         _groups(allowed, flow, settings)
+
+
+def _queue_before(flow: AnyFlow, stage: AnyStage) -> Queue:
+    """Return the queue from which SQS moves a stage's records. Of a topic it is the one that it feeds."""
+    inbox = flow.inbox_of(stage)
+    return inbox if isinstance(inbox, Queue) else Queue(queue_of(flow, stage))
 
 
 def _starts(allowed: _Allowed, function: FoundFunction, settings: SettingsOptions) -> None:

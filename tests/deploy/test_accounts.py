@@ -98,7 +98,7 @@ def test_its_owner_is_told_both_what_publishes_and_what_subscribes() -> None:
     found = json.loads(policies_of_others(needs("tests.deploy.everything", options=options), options))
     assert {arn: [each["Sid"] for each in found[arn]["Statement"]] for arn in (NEWS, everything.PLACED.arn)} == {
         NEWS: ["Functions", "Subscriptions", "SubscriptionsAreRead"],
-        everything.PLACED.arn: ["Functions", "Subscriptions", "SubscriptionsAreRead"],
+        everything.PLACED.arn: ["Subscriptions", "SubscriptionsAreRead"],  # no function publishes there
     }
 
 

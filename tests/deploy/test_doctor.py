@@ -217,9 +217,9 @@ def policy_of(stack: Stack, queue: str) -> Any:
     return json.loads(there["Attributes"]["Policy"])
 
 
-def deny(principal: Any, queue: str = "everything-pack") -> Callable[[Stack], None]:
+def deny(principal: Any, queue: str = "everything-pack", action: str = "sqs:SendMessage") -> Callable[[Stack], None]:
     """Add a statement that denies to the policy of a queue."""
-    statement = {"Effect": "Deny", "Principal": principal, "Action": "sqs:SendMessage", "Resource": "*"}
+    statement = {"Effect": "Deny", "Principal": principal, "Action": action, "Resource": "*"}
 
     def change(stack: Stack) -> None:
         policy = policy_of(stack, queue)
@@ -356,7 +356,10 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         lambda at: attribute(at, "everything-pack", DelaySeconds="60"),
         ("queue-delays", "warning", "everything-pack"),
     ),
-    "a queue that denies": (deny({"AWS": "123456789012"}), ("queue-denied", "error", "everything-pack")),
+    "a queue that denies": (
+        deny({"AWS": "123456789012"}, action="sqs:ReceiveMessage"),
+        ("queue-denied", "error", "everything-pack"),
+    ),
     "a queue that keeps its rule out": (
         deny({"Service": "events.amazonaws.com"}, "everything-events"),
         ("queue-closed", "error", "everything-events"),

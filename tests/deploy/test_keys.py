@@ -166,8 +166,12 @@ def test_each_key_of_what_is_there_may_be_used_as_its_own() -> None:
 
 
 def test_who_reads_what_sqs_gives_up_may_use_the_key_of_where_it_was() -> None:
-    needed, _ = with_options(queues={"everything-pack": {"kms_key": THEIRS}})
+    needed, _ = with_options(queues={"everything-events": {"kms_key": THEIRS}})
     assert of_keys(needed, "everything-killed") == {(THEIRS, "sqs"): ["kms:Decrypt"]}
+    needed, _ = with_options(queues={"everything-pack": {"kms_key": THEIRS}})
+    assert of_keys(needed, "everything-killed") == {(THEIRS, "sqs"): ["kms:Decrypt", "kms:GenerateDataKey"]}, (
+        "a record goes back there"
+    )
 
 
 def test_a_key_of_one_queue_is_nothing_to_who_reads_others() -> None:
