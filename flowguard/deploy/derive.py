@@ -423,7 +423,7 @@ def _settings(function: FoundFunction, permissions: Iterable[Permission], option
     settings = options.settings
     variables = {"FLOWGUARD_TABLE": settings.table}
     signed = ("signing_keys",) if function.once is None else ()
-    for name in ("bucket", "bucket_owner", "prefix", "offload_above", *signed, "observers", "debug_sampled"):
+    for name in ("bucket", "bucket_owner", "prefix", "offload_above", *signed, "observers", "client", "debug_sampled"):
         if (value := getattr(settings, name)) is not None:
             variables[f"FLOWGUARD_{name.upper()}"] = str(value)
     if _uses_tokens(function):

@@ -361,6 +361,8 @@ class SettingsOptions(Frozen):
     """The base of links: the URL of the function of answers, or of what is before it."""
     observers: Annotated[str, AfterValidator(checked_names)] | None = None
     """What watches, where that is not the logs alone. What it calls needs ``policies`` of the functions."""
+    client: Literal["auto", "boto3", "lean"] | None = None
+    """Who makes the calls of a message, where that is not the lean client in functions of Lambda."""
     debug_sampled: bool | None = None
 
     @field_validator("bucket_owner")

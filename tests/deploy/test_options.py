@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from flowguard.deploy import options
 from flowguard.deploy.options import DeployOptions, SettingsOptions
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.settings import Settings
 from flowguard.text.setting_problems import setting_problem
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -122,6 +126,26 @@ def test_what_is_right_is_taken(read: Read) -> None:
     group = "arn:aws:scheduler:eu-west-1:123456789012:schedule-group/ours"
     assert read(f"[settings]\nscheduler_group = '{group}'").settings.scheduler_group == "ours"
     assert read("[settings]\nscheduler_group = 'ours'").settings.scheduler_group == "ours"
+
+
+def test_each_setting_of_functions_is_an_option_or_follows_from_some() -> None:
+    follow = {"scheduler_key", "scheduler_undelivered"}
+    assert Settings.model_fields.keys() - SettingsOptions.model_fields.keys() == follow
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        DeployOptions,
+        *(getattr(options, f"{of}Options") for of in ("AlarmTopic", "Function", "Queue", "Schedule", "ScheduleGroup")),
+        *(getattr(options, f"{of}Options") for of in ("Secret", "Settings", "Stream", "Table", "Topic", "Vpc")),
+    ],
+)
+def test_the_pages_have_each_option_in_an_example(kind: type[BaseModel]) -> None:
+    pages = ("operate/deploy.md", "guides/streams.md")
+    texts = [(Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8") for page in pages]
+    examples = "".join(block for text in texts for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL))
+    assert {name for name in kind.model_fields if re.search(rf"\b{name}\b", examples) is None} == set()
 
 
 def test_a_problem_that_has_no_words_here_has_those_of_pydantic() -> None:

@@ -388,12 +388,15 @@ def test_options_are_read_from_a_file(tmp_path: Path) -> None:
     assert said["functions"][0]["environment"] == {"FLOWGUARD_TABLE": "runs"}
 
 
-def test_what_watches_is_an_option_of_all_functions(tmp_path: Path) -> None:
+def test_what_watches_and_who_calls_are_options_of_all_functions(tmp_path: Path) -> None:
     file = tmp_path / "deploy.toml"
-    file.write_text('[settings]\nobservers = "logs,metrics"\ndebug_sampled = true\n', encoding="utf-8")
+    file.write_text(
+        '[settings]\nobservers = "logs,metrics"\nclient = "boto3"\ndebug_sampled = true\n', encoding="utf-8"
+    )
     said = json.loads(iac("flows.orders.handlers", "--options", str(file), "--json").stdout)
     wanted = {
         "FLOWGUARD_OBSERVERS": "logs,metrics",
+        "FLOWGUARD_CLIENT": "boto3",
         "FLOWGUARD_DEBUG_SAMPLED": "True",
         "FLOWGUARD_TABLE": "flowguard",
     }
