@@ -9,6 +9,7 @@ from typing import Final
 
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, Role
+from flowguard.deploy.queue_arns import account_of
 from flowguard.events import EventType
 
 NAMESPACE: Final = "flowguard"
@@ -127,8 +128,10 @@ def metrics_of(needed: Deployment) -> Iterator[LoggedMetric]:
 
 
 def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
-    """Yield the alarms of queues and functions."""
+    """Yield the alarms of queues, functions and tables. Metrics of another account's queue are in that account."""
     for queue in needed.queues:
+        if needed.account is not None and account_of(queue.arn) not in (None, needed.account):
+            continue
         dimension = ("QueueName", queue.name)
         if queue.role is Role.DEAD_LETTERS or (queue.role is Role.KILLED and queue.reader is None):
             yield MetricAlarm(

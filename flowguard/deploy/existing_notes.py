@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from flowguard.deploy.at_aws import names_of
-from flowguard.deploy.needs import QueueNeed, TableNeed
+from flowguard.deploy.needs import QueueNeed, Role, TableNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_arns import account_of, arn_of
 from flowguard.destinations import Queue
@@ -56,6 +56,12 @@ def _moved(flows: Iterable[AnyFlow], queues: Sequence[QueueNeed], options: Deplo
                 f"{queue.reader} reads {others[queue.name]}, of another account: its owner sets the redrive policy, to "
                 f"a queue of that account, which no function here reads"
             )
+    watched = [each.name for each in queues if each.reader is not None or each.role is Role.DEAD_LETTERS]
+    if options.account is not None and (unwatched := [others[name] for name in watched if name in others]):
+        yield (
+            f"{', '.join(unwatched)} {'has' if len(unwatched) == 1 else 'have'} no alarm here: the metrics of a queue "
+            f"are in its own account, where its owner makes one"
+        )
 
 
 def _indexed(tables: Iterable[TableNeed], options: DeployOptions) -> Iterator[str]:

@@ -102,6 +102,32 @@ def test_the_redrive_policy_of_an_inbox_of_another_account_is_its_owners() -> No
     assert "SQS from payments, SQS from payments-to-book" in of_queue(needed, options, "take-payment-killed")
 
 
+def watched(needed: Deployment, options: DeployOptions) -> set[str]:
+    """The queues that have an alarm."""
+    resources = json.loads(cloudformation(needed, options))["Resources"].values()
+    alarms = [each["Properties"] for each in resources if each["Type"] == "AWS::CloudWatch::Alarm"]
+    named = [(each["Name"], each["Value"]) for alarm in alarms for each in alarm["Dimensions"]]
+    return {value for name, value in named if name == "QueueName"}
+
+
+@pytest.mark.parametrize("queue", ["payments", "take-payment-dead-letters"])
+def test_a_queue_of_another_account_has_no_alarm_that_could_not_ring(queue: str) -> None:
+    needed, options = elsewhere(queue)
+    assert queue not in watched(needed, options)
+    [note] = [note for note in needed.notes if "no alarm here" in note]
+    assert note == (
+        f"arn:aws:sqs:eu-west-1:{THERE}:{queue} has no alarm here: the metrics of a queue are in its own account, "
+        "where its owner makes one"
+    )
+
+
+@pytest.mark.parametrize("account", [THERE, None])
+def test_one_that_is_of_this_account_or_may_be_has_its_alarm(account: str | None) -> None:
+    needed, options = elsewhere("take-payment-dead-letters", account)
+    assert "take-payment-dead-letters" in watched(needed, options)
+    assert [note for note in needed.notes if "no alarm here" in note] == []
+
+
 INDEX = (
     "[tables.flowguard] run_index adds nothing to a table that is there already: add the index runs-by-status of "
     "status and pk, with its keys alone, by aws dynamodb update-table; flowguard doctor says whether it is there"
