@@ -51,6 +51,13 @@ def test_a_topic_that_no_stage_reads_hands_its_message_to_a_function() -> None:
     assert [one.queue for one in history.deliveries][:1] == [None]
 
 
+@pytest.mark.parametrize("flows", [[Bills], [Bills, Packs]])
+def test_a_bare_payload_of_a_flow_behind_a_topic_comes_through_the_queue_that_it_feeds(flows: Any) -> None:
+    history = history_of(flows, [{"order_id": "o1"}], "a1-1")
+    assert history.deliveries[0].queue == "bills-bill"
+    assert {item.status for item in history.latest().values()} == {"COMPLETED"}
+
+
 def test_what_one_flows_queue_gives_up_goes_back_to_that_queue_alone() -> None:
     history = history_of([Bills, Packs], ONE_MESSAGE, "a1-1")
     back = [message.name for message in history.posted if message.place.since]

@@ -13,16 +13,19 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from flowguard.errors import SettingsError
+from flowguard.destinations import Topic
+from flowguard.errors import PayloadInvalid, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import RequestId
+from flowguard.payload.encoding import decode
+from flowguard.payload.http_source import http_source
 from flowguard.project.queues import queue_of, topics
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.event_source import EventSource
 from flowguard.sim.posted_messages import Posted
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.waiting_records import Delivery
-from flowguard.testing.lambda_events import invocation, sns_to_sqs_event, sqs_event
+from flowguard.testing.lambda_events import invocation, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
 from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
 
@@ -95,7 +98,7 @@ def read_given(
         if not flows and queues:
             records = _in_queues(message, queues, at, direct)
         else:
-            records = _records(_request(flows, message, number, at) if isinstance(message, BaseModel) else message)
+            records = _for_flows(flows, message, number, at)
         behind = topics(flows)
         function = queues[0] if not flows and queues and queues[0] in direct else None
         coming += [Coming(part, after, function, number) for record in records for part in _fanned_out(record, behind)]
@@ -144,6 +147,31 @@ def _fanned_out(record: RecordedRecord, behind: Mapping[str, str]) -> list[Recor
         )  # fmt: skip
         fanned_out += _records(event)
     return fanned_out
+
+
+def _for_flows(flows: Sequence[AnyFlow], message: Message, number: int, at: int) -> list[RecordedRecord]:
+    """Read the records of a message for flows. A bare payload of a flow behind a topic is published there.
+
+    It has the form of a direct call, which no queue brings: nothing would return it that SQS gives up.
+    """
+    if isinstance(message, BaseModel):
+        return _records(_request(flows, message, number, at))
+    records = _records(message)
+    if http_source(message) is None and [record.envelope.source for record in records] == [Source.INVOCATION]:
+        text = records[0].envelope.message
+        inboxes = {flow.inbox_of(flow.entry()) for flow in flows if _takes(flow, text)}
+        if len(inboxes) == 1 and isinstance(topic := inboxes.pop(), Topic):
+            return _records(sns_event(topic.arn, text, message_id=f"message-{number}", published_at=at))
+    return records
+
+
+def _takes(flow: AnyFlow, text: str) -> bool:
+    """Answer whether the flow's first stage can read a payload."""
+    try:
+        decode(flow.entry().payload, text, what="it")
+    except PayloadInvalid:
+        return False
+    return True
 
 
 def _ms(later: Later) -> int:
