@@ -51,7 +51,10 @@ class Names(NamedTuple):
         """
         rule, *others = (part.strip() for part in text.split(","))
         if not re.fullmatch(RULE, rule):
-            raise ValueError("does not begin with a rule that has * for the name in the code, such as staging-*")
+            raise ValueError(
+                "does not begin with a rule: one * for the name in the code, with letters, digits, - and _ around it, "
+                "as in staging-*"
+            )
         given: dict[str, str] = {}
         for part in others:
             read = _GIVEN.fullmatch(part)

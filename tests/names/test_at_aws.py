@@ -126,6 +126,7 @@ def test_each_account_has_the_bus_default() -> None:
         ("staging-", "does not begin with a rule"),
         ("*-*", "does not begin with a rule"),
         ("sta ging-*", "does not begin with a rule"),
+        ("staging/*", "letters, digits, - and _ around it"),
         ("staging-*,parcels=theirs", "has a part that is not <kind>.<name>=<name at AWS>"),
         ("staging-*,ducks.parcels=theirs", "kinds are tables, queues, topics, functions, buses"),
         ("staging-*,", "has a part that is not"),

@@ -128,7 +128,8 @@ NAMES_OTHER: Final[Mapping[str, tuple[Callable[[], list[LiveFinding]], str, str]
     ),
     "no rule at all": (
         lambda: looked("prod-*", names="prod"),
-        "its FLOWGUARD_NAMES does not begin with a rule that has * for the name in the code, such as staging-*",
+        "its FLOWGUARD_NAMES does not begin with a rule: one * for the name in the code, with letters, digits, - and _ "
+        "around it, as in staging-*",
         "set FLOWGUARD_NAMES to 'prod-*'",
     ),
 }
