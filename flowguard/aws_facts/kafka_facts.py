@@ -32,6 +32,10 @@ _GROUP: Final = Document("Customizable consumer group ID in Lambda", f"{_GUIDE}/
 _CREATE: Final = Document(
     "CreateEventSourceMapping", "https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html"
 )
+_SCRAM_SECRETS: Final = Document(
+    "Set up SASL/SCRAM authentication for an Amazon MSK cluster",
+    "https://docs.aws.amazon.com/msk/latest/developerguide/msk-password-tutorial.html",
+)
 _NEEDS_A_CLUSTER: Final = "Needs a cluster with a mapping, whose hours cost."
 
 KAFKA_FACTS: Final = (
@@ -167,6 +171,16 @@ KAFKA_FACTS: Final = (
         source=_AUTH,
         read="2026-11",
         relied_on_by=("deploy/kafka_need.py:KafkaNeed", "deploy/kafka_plan.py:kafka_problems"),
+        engines=NOWHERE,
+        by_hand=_NEEDS_A_CLUSTER,
+    ),
+    Fact(
+        name="mapping-kafka-secret-key",
+        sentence="MSK takes a secret with a name and a password (SCRAM) only where it is under a key of the customer's "
+        "own, and not under that of Secrets Manager.",
+        source=_SCRAM_SECRETS,
+        read="2026-11",
+        relied_on_by=("deploy/kafka_plan.py:kafka_notes",),
         engines=NOWHERE,
         by_hand=_NEEDS_A_CLUSTER,
     ),

@@ -15,7 +15,7 @@ from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, ba
 from flowguard.deploy.existing_notes import existing_notes, renamed_topics
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.imports import group_is_imported
-from flowguard.deploy.kafka_plan import group_problems
+from flowguard.deploy.kafka_plan import group_problems, kafka_notes
 from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import (
     ANSWERS_URL,
@@ -130,6 +130,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
             *_notes(functions, flows, options),
             *_fifo_notes(flows, plan),
             *stream_notes(flows),
+            *kafka_notes(flows, options),
             *existing_notes(flows, plan.queues, tables, options),
             *renamed_topics({*plan.topics, *published(needed)} - made_topics, options),
             *_unbounded(needed),

@@ -154,6 +154,36 @@ def test_the_key_of_a_secret_of_kafka_is_its_own() -> None:
     assert "secretsmanager" not in through[of_all], "its key is not known"
 
 
+KEYLESS: Final = (
+    '[streams."limits"] has a secret of MSK, which is under a key of yours, and no kms_key: the role of its function '
+    "may not open it, unless policies of yours allow it; say its ARN as kms_key"
+)
+OF_MSK: Final = {"arn": CLUSTER, "secret": SCRAM_SECRET}
+
+
+@pytest.mark.parametrize("more", [{}, {"kms_key": KEY.replace("1234abcd", "00000000")}])
+def test_a_secret_of_msk_is_under_a_key_that_a_note_asks_for(more: dict[str, Any]) -> None:
+    """That of the deployment may be another one."""
+    assert KEYLESS in deployment(streams={**topics.OPTIONS["streams"], "limits": OF_MSK}, **more).notes
+
+
+@pytest.mark.parametrize(
+    ("limits", "more"),
+    [
+        ({**OF_MSK, "kms_key": KEY}, {}),
+        (OF_MSK, {"secrets": {SCRAM_SECRET: {"kms_key": KEY}}}),
+        ({**OF_MSK, "auth": "CLIENT_CERTIFICATE_TLS_AUTH"}, {}),
+        ({"servers": SERVERS, "secret": PLAIN_SECRET}, {}),
+        ({"arn": CLUSTER}, {}),
+    ],
+)
+def test_no_note_asks_for_a_key_that_is_said_or_that_a_secret_need_not_have(
+    limits: dict[str, Any], more: dict[str, Any]
+) -> None:
+    needed = deployment(streams={**topics.OPTIONS["streams"], "limits": limits}, **more)
+    assert [note for note in needed.notes if "secret of MSK" in note] == []
+
+
 # -- what the template says
 
 SAID: Final = ("BatchSize", "StartingPosition", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds")
