@@ -234,8 +234,13 @@ class Envelope(NamedTuple):
 
         Nothing of the message is read for it. None for a record that no queue delivered.
         """
-        arn = _moved_from(self.received) or self.queue_arn
+        arn = self.arn_before
         return None if arn is None else self.names.queue_of_arn(arn)
+
+    @property
+    def arn_before(self) -> str | None:
+        """Return the ARN of the queue that the record came through: of one that SQS moved, of the one before."""
+        return _moved_from(self.received) or self.queue_arn
 
     @property
     def is_fifo(self) -> bool:

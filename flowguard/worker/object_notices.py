@@ -2,13 +2,15 @@
 
 ::
 
-    several   a request for each is sent to the first stage's inbox, under the id of its change, and the record is acked
-              when all are sent. What is refused for now leaves the record in its queue; it sends the same ones again
+    several   a request for each is sent to the first stage's inbox, or to the queue that this topic feeds, under the id
+              of its change, and the record is acked when all are sent. What is refused for now leaves the record in its
+              queue; it sends the same ones again
     none      S3 tries whether it may send to the queue: the record is acked
 """
 
 from __future__ import annotations
 
+from flowguard.destinations import Destination, Queue
 from flowguard.events import EventType
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.wire.envelope import Envelope
@@ -52,12 +54,18 @@ class ObjectNotices:
         message = arrival.message._replace(is_event=False)
         return Send(
             Kind.SIDE,
-            arrival.flow.inbox_of(arrival.flow.entry()),
+            _inbox(arrival),
             message.body,
             id_of(IdKind.START, message),
             {**message.carried, **signed_attributes(message, self._services.signer)},
             group=message.object_id,
         ).checked()
+
+
+def _inbox(arrival: Arrival) -> Destination:
+    """Return the first stage's inbox. Of a topic, which others may read, it is the queue that brought the notice."""
+    inbox, arn = arrival.flow.inbox_of(arrival.flow.entry()), arrival.envelope.arn_before
+    return inbox if isinstance(inbox, Queue) or arn is None else Queue(arn)
 
 
 def tell_tested(emitter: Emitter, envelope: Envelope, notice: ObjectNotice) -> None:

@@ -10,7 +10,18 @@ import pytest
 from botocore.exceptions import ClientError
 from pydantic import BaseModel, ConfigDict, Field
 
-from flowguard import PER_REQUEST, Callback, Done, Flow, Outcome, Stage, Step, callback_handler, lambda_handler
+from flowguard import (
+    PER_REQUEST,
+    Callback,
+    Done,
+    Flow,
+    Outcome,
+    Stage,
+    Step,
+    Topic,
+    callback_handler,
+    lambda_handler,
+)
 from flowguard.destinations import Queue
 from flowguard.events import Event, EventType
 from flowguard.handler import dlq_handler
@@ -40,6 +51,11 @@ class Index(Stage[Change], name="index", inbox="price-order"):
     def handle(self, change: Change, step: Step) -> Outcome:
         step.put("orders", {"id": change.object.key, "reason": change.reason, "size": change.object.size})
         return Done()
+
+
+class IndexUpload(Stage[Change], name="index"):
+    def handle(self, change: Change, step: Step) -> Outcome:
+        return Index().handle(change, step)
 
 
 class Files(Flow, name="files", object_id="object.key", dead_letters="dead"):
@@ -115,6 +131,35 @@ def test_several_changes_are_sent_on_as_a_request_each_and_then_acked(at: Scene)
     assert [indexed(at, key)["id"] for key in ("a.csv", "b.csv", "c.csv")] == ["a.csv", "b.csv", "c.csv"]
     assert flow(came("a.csv")) == ACKED
     assert at.told(EventType.DONE) == 1, "alone it has the same id"
+
+
+UPLOADED: Final = "arn:aws:sns:us-east-1:123456789012:uploaded"
+
+
+class Uploads(Flow, name="uploads", object_id="object.key", dead_letters="dead", inbox=Topic(UPLOADED)):
+    stages = (IndexUpload,)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_behind_a_topic_they_are_sent_to_the_queue_alone_that_the_notice_came_through(at: Scene, moved: bool) -> None:
+    """Others read the topic, too, and have all of the notice; and a function may not publish to its own inbox."""
+    at.aws.create_queue("uploads-index")
+    services = at.handler._services
+    notice = sns_to_sqs_event("uploads-index", object_notice("files", "a.csv", "b.csv", at=START), topic=UPLOADED)
+    [record] = notice["Records"]
+    if moved:
+        record["attributes"]["DeadLetterQueueSourceArn"] = record["eventSourceARN"]
+        record["eventSourceARN"] = record["eventSourceARN"].replace("uploads-index", "uploads-killed")
+    made = dlq_handler(Uploads) if moved else lambda_handler(Uploads)
+    with intercept(Recorder()) as calls:
+        assert made.using(services)(notice) == ACKED
+    assert [call for call in calls.calls if call.service == "sns"] == []
+    records = at.sent("uploads-index")
+    assert [each["MessageAttributes"][FLOW_STAGE]["StringValue"] for each in records] == ["uploads/index"] * 2
+    where = "arn:aws:sqs:us-east-1:123456789012:uploads-index"
+    come = {"Messages": [{**each, "eventSourceARN": where} for each in records]}
+    assert lambda_handler(Uploads).using(services)(come) == ACKED
+    assert [indexed(at, key)["id"] for key in ("a.csv", "b.csv")] == ["a.csv", "b.csv"]
 
 
 def test_what_is_not_sent_keeps_the_record_which_sends_the_same_requests_again(at: Scene) -> None:
