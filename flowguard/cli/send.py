@@ -26,9 +26,10 @@ from flowguard.cli.connection import (
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.recordings import Unreadable, read_files, read_payload
 from flowguard.cli.run_lines import say_line
-from flowguard.destinations import Destination, Queue, form_problem
+from flowguard.destinations import Destination, Queue, Topic, form_problem
 from flowguard.errors import FlowguardError, KeyUnavailable, RunFailed, SendFailed, TooLarge
 from flowguard.flow import AnyFlow
+from flowguard.names.at_aws import Names
 from flowguard.operate.moments import iso, remaining, seconds_in
 from flowguard.payload.encoding import decode
 from flowguard.protocol.outbox import Kind, Send
@@ -209,14 +210,14 @@ def _send_request(
             tenant=about.group,
         )
     if dry_run:
-        _show(kept_back.kept, as_json=as_json)
+        _show(kept_back.kept, settings_of(options).at_aws, as_json=as_json)
     elif as_json:
         facts = {"flow": flow.name, "to": str(inbox), **vars(started)}
         say_json(to_json({**facts, "message_id": ids.last}))
     else:
         for_when = "" if when == (None, None) else f", for {iso(started.requested_at)}"
         what = f"{flow.name} of {bounded(started.object_id)}: request {started.request_id}"
-        say_line(f"SENT  {what} to {inbox}{for_when}")
+        say_line(f"SENT  {what} to {_place(inbox, settings_of(options).at_aws)}{for_when}")
 
 
 @contextmanager
@@ -282,8 +283,9 @@ def _checked(name: str, send: Send) -> Send:
 
 
 def _send_all(queue: Queue, sends: Sequence[Send], options: Mapping[str, Any], *, dry_run: bool, as_json: bool) -> None:
+    names = settings_of(options).at_aws
     if dry_run:
-        _show(sends, as_json=as_json)
+        _show(sends, names, as_json=as_json)
         return
     sender, refused = aws_sender(settings_of(options), clients_of(options)), 0
     _find(sender, queue)
@@ -299,12 +301,24 @@ def _send_all(queue: Queue, sends: Sequence[Send], options: Mapping[str, Any], *
         if as_json:
             say_json(to_json({"to": str(queue), "message_id": ids.last}))
         else:
-            say_line(f"SENT  message {number} of {len(sends)} to {queue}: id {ids.last}")
+            say_line(f"SENT  message {number} of {len(sends)} to {_place(queue, names)}: id {ids.last}")
     if refused:
         sys.exit(REFUSED)
 
 
-def _show(sends: Sequence[Send], *, as_json: bool) -> None:
+def _place(to: Destination, names: Names) -> str:
+    """Return a destination as the code names it, and what it is called at AWS where that is something else."""
+    match to:
+        case Queue(name):
+            at_aws = names.queue(name)
+        case Topic(name):
+            at_aws = names.topic(name)
+        case _:
+            return str(to)
+    return str(to) if at_aws == name else f"{to} ({at_aws} at AWS)"
+
+
+def _show(sends: Sequence[Send], names: Names, *, as_json: bool) -> None:
     """Print messages as their receivers would get them."""
     for message in sends:
         attributes = {name: given.value for name, given in sorted(message.attributes.items())}
@@ -313,7 +327,8 @@ def _show(sends: Sequence[Send], *, as_json: bool) -> None:
             group = {"group": message.tenant} if message.tenant else {}
             say_json(to_json({"to": str(message.to), **delay, **group, "body": message.body, "attributes": attributes}))
             continue
-        say_line(f"would be sent to {message.to}" + (f" in {remaining(message.delay)}" if message.delay else ""))
+        later = f" in {remaining(message.delay)}" if message.delay else ""
+        say_line(f"would be sent to {_place(message.to, names)}{later}")
         if message.tenant:
             say_line(f"  group: {message.tenant}")
         for name, value in attributes.items():

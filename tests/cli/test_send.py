@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
+from flowguard import PER_REQUEST, Done, Outcome, Stage, Step, Topic
 from flowguard.cli import main
 from flowguard.cli.connection import CommandTime
 from flowguard.codecs import About, Encrypted
@@ -109,6 +110,45 @@ def test_a_queue_is_named_as_in_the_code_or_as_at_aws(at: Scene, name: str, monk
     at.aws.create_queue("staging-price-order")
     send(at, name, "--payload", "{}")
     assert (len(received(at)), len(received(at, "staging-price-order"))) == (0, 1)
+
+
+PLACED = "arn:aws:sns:us-east-1:123456789012:placed"
+
+
+class Place(Stage[dict[str, Any]], name="place", inbox=Topic(PLACED)):
+    def handle(self, order: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Placing(Flow, name="placing", object_id=PER_REQUEST):
+    stages = (Place,)
+
+
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        (ORDERS, "sqs:price-order (staging-price-order at AWS)"),
+        ("price-order", "sqs:price-order (staging-price-order at AWS)"),
+        ("arn:aws:sqs:us-east-1:123456789012:other", "sqs:arn:aws:sqs:us-east-1:123456789012:other"),
+        (f"{__name__}:Placing", f"sns:{PLACED} ({PLACED.replace('placed', 'staging-placed')} at AWS)"),
+    ],
+)
+def test_it_says_where_a_message_goes_under_a_rule_of_the_names(
+    at: Scene, target: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWGUARD_NAMES", "staging-*")
+    shown = send(at, target, "--payload", '{"order_id":"o1"}', "--dry-run").stdout
+    assert shown.splitlines()[0] == f"would be sent to {place}"
+
+
+@pytest.mark.parametrize(("target", "more"), [(ORDERS, ""), ("price-order", ": id ")])
+def test_it_says_where_a_message_has_gone_under_a_rule_of_the_names(
+    at: Scene, target: str, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWGUARD_NAMES", "staging-*")
+    at.aws.create_queue("staging-price-order")
+    told = send(at, target, "--payload", '{"order_id":"o1"}').stdout
+    assert f" to sqs:price-order (staging-price-order at AWS){more}" in told
 
 
 def test_a_dry_run_sends_nothing(at: Scene) -> None:
