@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from pydantic import BaseModel, ConfigDict
@@ -115,27 +115,24 @@ class Step(Generic[StateT]):
 
         It is empty when a handler is first called. If some do not hold, the handler is called again with them.
         """
-        self._left = before.left
-        self._left_error = before.left_error
-        self._tables = before.tables
-        self._calls = before.calls
-        self._epoch = before.epoch
-        self._leased = before.leased
-        self._group = before.group
-        self._reset_by = before.reset_by
-        self._children = before.children
+        self._before = before
         self._writes = TableWrites(message.stage, before.refused)
         memory = ForgottenMemory() if before.memory is None else before.memory
         self._early = EarlyEffects(memory, self._writes)
         self._messages = SideMessages(message, signer, committed_at)
-        self.log = logging.LoggerAdapter(
-            _debug_logger if before.debugs else _stage_logger,
-            {"request_id": message.request_id, "flow": message.flow, "stage": message.stage, "hop": message.hop},
-        )
         self._message = message
         self._clock = clock
         self._tokens = tokens
         self._committed_at = committed_at
+
+    @cached_property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """Return the stage's log, whose lines name the request, the flow, the stage and the hop."""
+        message = self._message
+        return logging.LoggerAdapter(
+            _debug_logger if self._before.debugs else _stage_logger,
+            {"request_id": message.request_id, "flow": message.flow, "stage": message.stage, "hop": message.hop},
+        )
 
     @property
     def request_id(self) -> RequestId:
@@ -176,10 +173,10 @@ class Step(Generic[StateT]):
         later attempts. Raises :class:`flowguard.errors.OtherRelease` where it cannot be read as this flow's state: the
         message is parked then, unless the handler goes on without it.
         """
-        if self._left is None:
+        if self._before.left is None:
             return None
         try:
-            return cast("StateT", decode(type(self.state), self._left(), what="the state of the run before"))
+            return cast("StateT", decode(type(self.state), self._before.left(), what="the state of the run before"))
         except PayloadInvalid as error:
             raise OtherRelease(str(error)) from None
 
@@ -190,7 +187,7 @@ class Step(Generic[StateT]):
         It is there with :attr:`superseded`: this run has taken the object from the stage that was to undo, or that
         stage has failed. Take back what :attr:`superseded` says was done. None in any other case.
         """
-        return self._left_error
+        return self._before.left_error
 
     def now(self) -> datetime:
         """Return the time by the clock that was handed in. UTC."""
@@ -294,7 +291,7 @@ class Step(Generic[StateT]):
         It is a UUID. Another request, hop or name has another one, and so has a first hop that is repeated after
         a reset.
         """
-        return idempotency_key(self._message, name, self._reset_by)
+        return idempotency_key(self._message, name, self._before.reset_by)
 
     def once(self, name: str, call: Callable[[], Any], result: Any = None) -> Any:
         """Make a call whose result the hop remembers, and return that result. Later attempts do not make it again.
@@ -325,7 +322,10 @@ class Step(Generic[StateT]):
         self._need_claim("sql")
         from flowguard.sql.once_per_hop import SqlOfHop  # not needed to start a function
 
-        hop = SqlOfHop(database, self._message, self._epoch, self._clock.now(), self._early.is_current, self._reset_by)
+        before = self._before
+        hop = SqlOfHop(
+            database, self._message, before.epoch, self._clock.now(), self._early.is_current, before.reset_by
+        )
         return self._early.kept_elsewhere(name, statements, result, keeper=partial(hop.once, name))
 
     def is_current(self) -> bool:
@@ -354,7 +354,7 @@ class Step(Generic[StateT]):
 
     def _need_claim(self, method: str) -> None:
         """Raise :class:`RunFailed` in a stage without a claim."""
-        if not self._leased:
+        if not self._before.leased:
             fix = f"leave lease=False out of {self._message.stage!r}"
             raise RunFailed(f"step.{method} works only under a claim; {fix}. Nothing was done")
 
@@ -384,7 +384,7 @@ class Step(Generic[StateT]):
         It is for tables in another account. Only what a step records is applied exactly once.
         """
         self._need_claim("fence")
-        return item_fence(self.request_id, self._message.requested_at, self._epoch)
+        return item_fence(self.request_id, self._message.requested_at, self._before.epoch)
 
     def modify(
         self,
@@ -404,7 +404,7 @@ class Step(Generic[StateT]):
         was; by default all that were read. It is one consistent read.
         """
         write, wanted = read_and_change(
-            self._tables, table, key, change, compare=compare, tries=tries, again=self._calls
+            self._before.tables, table, key, change, compare=compare, tries=tries, again=self._before.calls
         )
         self._writes.add(write)
         return wanted
@@ -474,7 +474,7 @@ class Step(Generic[StateT]):
         After a group, one message goes to the flow's ``answers`` queue, where each of those without an answer gets its
         request as cancelled. Who has answered is not known before: the number is of all that may have been asked.
         """
-        return self._messages.cancel_children(self._children, why)
+        return self._messages.cancel_children(self._before.children, why)
 
     # -- what the run can wait for, to be given to ``SomeStage.when_all(…)``
 
@@ -535,9 +535,9 @@ class Step(Generic[StateT]):
         They are read about a hundred at a time. An attempt that is repeated gets the same. Raises
         :class:`flowguard.errors.RunFailed` in a stage that does not go on right after a group.
         """
-        if self._group is None:
+        if self._before.group is None:
             raise RunFailed(f"{self._message.stage!r} did not go on after a group; when_group leads to its stage")
-        return self._group.answers(kind)
+        return self._before.group.answers(kind)
 
     def answer_id(self, name: str) -> str:
         """Return the id under which a party outside answers for this name. Each run and hop has its own."""

@@ -95,10 +95,12 @@ def message_problem(message: Message) -> str | None:
         is_plain = text.isascii() and 0 < len(text) <= longest  # nearly all are
         if not is_plain and (problem := _text_problem(text, longest)):
             return f"its {part} {problem}"
-    for name in ("requested_at", "version", "hop", "retry", "redrive"):
-        if not -_MOST < getattr(message, name) < _MOST:
-            return f"its {name} has more than the 38 digits that DynamoDB stores"
-    return None
+    numbers = (message.requested_at, message.version, message.hop, message.retry, message.redrive)
+    if max(map(abs, numbers)) < _MOST:
+        return None
+    names = ("requested_at", "version", "hop", "retry", "redrive")
+    name = next(name for name, number in zip(names, numbers, strict=True) if abs(number) >= _MOST)
+    return f"its {name} has more than the 38 digits that DynamoDB stores"
 
 
 def _text_problem(text: str, longest: int) -> str | None:

@@ -171,6 +171,8 @@ def _read(raw: object, form: _Form, record: str, field: str) -> Attribute:
     if not isinstance(raw, dict):
         raise EnvelopeError(record, field, f"expected an object with {form.type} and a value, got {json_kind(raw)}")
     kind = raw.get(form.type)
+    if kind == "String" and type(text := raw.get(form.text)) is str:  # nearly all are
+        return Attribute(kind, text)
     if not isinstance(kind, str) or (base := kind.partition(".")[0]) not in _BASES:
         raise EnvelopeError(record, f"{field}.{form.type}", _type_problem(kind))
     key = form.binary if base == "Binary" else form.text

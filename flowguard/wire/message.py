@@ -367,10 +367,10 @@ class Place(NamedTuple):
         version, is_sealed = _version(data.get("version"))
         if is_sealed and not object_id:
             raise ValueError("says that the body is sealed, and names no object")
-        parts = {field: read(data) for key, (field, read) in _PARTS.items() if key in data}
+        parts = {_PARTS[key][0]: _PARTS[key][1](data) for key in data if key in _PARTS}
         return cls(
             object_id=object_id,
-            version=_whole({"version": version}, "version", None, 1, HIGHEST_VERSION),
+            version=None if version is None else _whole({"version": version}, "version", None, 1, HIGHEST_VERSION),
             reply_to=reply_to,
             is_unsent="unsent" in data,
             is_sealed=is_sealed,

@@ -86,6 +86,7 @@ class Batch:
         self._given_up = _given_up(services, self._runtime) if from_dlq else None
         self._now_at: Arrival | None = None
         self._longest: dict[AnyStage, int] = {}
+        self._has_several = False
         self._outages = Outages(services, self._emitter, routes.flows)
 
     def run(self, envelopes: Sequence[Envelope]) -> list[Ending]:
@@ -94,7 +95,8 @@ class Batch:
         Of a FIFO queue each record's messages are sent before the next record is begun, and after one that stays in
         its queue the rest of its group stays too, untouched. A record that stays unread is to be seen again at once.
         """
-        batches = self._services.store.batches if self._together and len(envelopes) > 1 else None
+        self._has_several = len(envelopes) > 1
+        batches = self._services.store.batches if self._together and self._has_several else None
         call_off = self._warning()
         try:
             endings = self._in_turn(envelopes) if batches is None else self._in_waves(envelopes, batches)
@@ -177,7 +179,7 @@ class Batch:
 
     def _at_work(self, arrival: Arrival, go_on: Callable[[], Result]) -> Result:
         """Carry a way on. Show an observer what is done for the message, and note how long that takes."""
-        self._now_at, before = arrival, self._budget.remaining()
+        self._now_at, before = arrival, self._budget.remaining() if self._has_several else None
         try:
             if not self._emitter.opens_spans:
                 return go_on()
@@ -188,7 +190,7 @@ class Batch:
 
     def _note_time(self, arrival: Arrival, before: int | None) -> None:
         """Note how long the stage has taken, for the records after this one. ``before`` is what was left then, ms."""
-        if arrival.stage is not None and before is not None and (after := self._budget.remaining()) is not None:
+        if before is not None and arrival.stage is not None and (after := self._budget.remaining()) is not None:
             self._longest[arrival.stage] = max(before - after, self._longest.get(arrival.stage, 0))
 
     def _broken(self, envelope: Envelope, arrival: Arrival | None, error: Exception) -> Ending:

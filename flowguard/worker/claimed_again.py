@@ -14,6 +14,8 @@ def goes_on(arrival: Arrival, claim: Claim | Refused) -> Arrival | None:
     A request that its sender has sealed anew is another text and may say the same: then it claims as the text that came
     first. Raises as :func:`flowguard.payload.codec.opened` where nobody can say whether it does.
     """
+    if not isinstance(claim, Refused):
+        return None
     message = arrival.message
     kept = other_text(claim.item, message, arrival.first_text) if arrival.first_text else None
     if kept is not None and says_the_same(arrival.flow.codec, message, kept):

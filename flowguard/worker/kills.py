@@ -28,7 +28,7 @@ ENOUGH_KILLS: Final = 2
 def counted(claim: Claim) -> Claim:
     """Return the claim with the workers of its attempt that were killed before. A hop that was only read has none."""
     kills = 0 if claim.unwritten is not None else kills_before(claim.before, claim.message, claim.item.owner)
-    return claim._replace(item=claim.item._replace(kills=kills))
+    return claim if kills == claim.item.kills else claim._replace(item=claim.item._replace(kills=kills))
 
 
 def with_kills(store: Store, arrival: Arrival, claim: Claim) -> Arrival:

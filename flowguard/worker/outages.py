@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from flowguard.errors import EnvelopeError, OtherRelease, SendFailed, TooEarly, WriteDenied
 from flowguard.events import EventType
@@ -28,10 +28,10 @@ _FOR_MINUTES = (EnvelopeError, OtherRelease, Unroutable, WriteDenied)
 class Outages:
     """Keeps the records of an invocation from asking again what has failed, and says when they are to come again."""
 
-    def __init__(self, services: Services, emitter: Emitter, flows: Iterable[AnyFlow]) -> None:
+    def __init__(self, services: Services, emitter: Emitter, flows: Sequence[AnyFlow]) -> None:
         self._services = services
         self._emitter = emitter
-        self._retention = min(flow.retention for flow in flows)
+        self._flows = flows
         self._why: str | None = None
 
     def ending(self, envelope: Envelope, error: Exception) -> Ending:
@@ -58,5 +58,6 @@ class Outages:
         if not ending.backs_off:
             return ending.again_in
         drawn = minutes if ending.for_minutes else pause
-        retention = self._retention if ending.arrival is None else ending.arrival.flow.retention
+        flows = self._flows if ending.arrival is None else [ending.arrival.flow]
+        retention = min(flow.retention for flow in flows)
         return drawn(ending.envelope.receive_count, retention, self._services.draw)

@@ -129,16 +129,13 @@ class Routes:
         for name, stages in self._stages.items():
             if not stages:
                 stages.update({stage.name: stage for stage in self._flows[name].stages})
-        self.queues = NamedQueues(self._flows.values())
+        self.flows: tuple[AnyFlow, ...] = tuple(self._flows.values())
+        self.queues = NamedQueues(self.flows)
 
     @property
     def are_parallel(self) -> bool:
         """Answer whether some stage lets several of its records be handled at once."""
         return any(stage.parallel > 1 for stages in self._stages.values() for stage in stages.values())
-
-    @property
-    def flows(self) -> tuple[AnyFlow, ...]:
-        return tuple(self._flows.values())
 
     def flow(self, name: str) -> AnyFlow:
         """Return the flow of that name. Raises :class:`Unroutable` where it is not served here."""
@@ -194,7 +191,8 @@ class Routes:
             return self._arrival(envelope, flow, message, named._replace(problem=problem), opens=False)
         judged = trusted_payload(envelope, flow, message)
         named = named if judged is None else named._replace(payload=judged)
-        return self._arrival(envelope, flow, message, named)._replace(first_text=first_text(flow.codec, message))
+        arrival = self._arrival(envelope, flow, message, named)
+        return arrival if flow.codec is None else arrival._replace(first_text=first_text(flow.codec, message))
 
     def _arrival(
         self, envelope: Envelope, flow: AnyFlow, message: Message, named: _Named, *, opens: bool = True
