@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from flowguard.deploy.arns import POLICY_VERSION, queue_arn, table_arn
-from flowguard.deploy.key_policy import ALARMS, of_codecs, on_keys
+from flowguard.deploy.codec_uses import alias_of
+from flowguard.deploy.key_policy import ALARMS, key_statements, keys_of, of_codecs, on_keys
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
@@ -32,8 +33,8 @@ def policies_of_others(needed: Deployment, options: DeployOptions) -> str:
     partition = "aws" if options.region is None else partition_of(options.region)
     by_arn: dict[str, list[Statement]] = {}
     of_functions, of_topics = _used(needed, options.account, partition), _subscribed(needed, options.account)
-    sealed = _sealed(needed, options.account, partition)
-    for arn, statement in (*of_functions, *of_topics, *_alarmed(options), *sealed):
+    of_keys = (*_of_keys(needed, options), *_by_alias(needed, options.account, partition))
+    for arn, statement in (*of_functions, *of_topics, *_alarmed(options), *of_keys):
         if _is_of_another(arn, options):
             by_arn.setdefault(arn, []).append(statement)
     policies = {
@@ -104,10 +105,17 @@ def _place(permission: Permission, partition: str) -> tuple[str, str] | None:
             return None
 
 
-def _sealed(needed: Deployment, account: str, partition: str) -> Iterator[tuple[str, Statement]]:
-    """Yield what the functions do with each key of a codec, by the ARN of the key or alias that it has."""
-    names = {each.name for each in on_keys(needed, Target.CODEC_KEY) if each.name.startswith("arn:")}
-    for arn in sorted(names):
+def _of_keys(needed: Deployment, options: DeployOptions) -> Iterator[tuple[str, Statement]]:
+    """Yield what each key needs: a customer's key of resources, or that of a codec."""
+    for key in keys_of(needed, options):
+        if key not in options.imports:
+            yield from ((key, statement) for statement in key_statements(needed, key, options))
+
+
+def _by_alias(needed: Deployment, account: str, partition: str) -> Iterator[tuple[str, Statement]]:
+    """Yield what the functions do with each key of a codec that has the ARN of an alias of it."""
+    names = {each.name for each in on_keys(needed, Target.CODEC_KEY)}
+    for arn in sorted(name for name in names if name.startswith("arn:") and alias_of(name) is not None):
         for statement in of_codecs(needed, arn, (partition, arn.split(":")[3], account)):
             yield arn, statement
 

@@ -61,21 +61,24 @@ def key_policies(needed: Deployment, options: DeployOptions) -> str:
 
 
 def key_policy(needed: Deployment, key: str, options: DeployOptions) -> Statement:
-    """Return what a deployment needs in the policy of a key.
+    """Return what a deployment needs in the policy of a key."""
+    statements = of_environment([*key_statements(needed, key, options)], needed.at_aws.rule)
+    return {"Version": POLICY_VERSION, "Statement": [*statements]}
+
+
+def key_statements(needed: Deployment, key: str, options: DeployOptions) -> Iterator[Statement]:
+    """Yield what a deployment needs in the policy of a key.
 
     The ``account`` of the options is the deployment's, where that is not the key's.
     """
     _, partition, _, region, owner, _ = key.split(":", 5)
     place = (partition, region, owner if options.account is None else options.account)
-    statements = [
-        *_of_functions(needed, key, place),
-        *_of_senders(needed, key, options, place),
-        *_of_who_deploys(needed, key, place),
-        *_of_services(needed, key, place),
-        *_of_alarms(key, options),
-        *of_codecs(needed, key, place),
-    ]
-    return {"Version": POLICY_VERSION, "Statement": [*of_environment(statements, needed.at_aws.rule)]}
+    yield from _of_functions(needed, key, place)
+    yield from _of_senders(needed, key, options, place)
+    yield from _of_who_deploys(needed, key, place)
+    yield from _of_services(needed, key, place)
+    yield from _of_alarms(key, options)
+    yield from of_codecs(needed, key, place)
 
 
 def _too_large(key: str, size: int) -> str:
@@ -88,7 +91,8 @@ def _too_large(key: str, size: int) -> str:
 def keys_of(needed: Deployment, options: DeployOptions) -> Sequence[str]:
     """Return the keys that a deployment uses."""
     alarms = options.alarm_topic.kms_key if options.alarm_topic is not None else None
-    codecs = {each.name for each in on_keys(needed, Target.CODEC_KEY) if ":key/" in each.name}
+    named = {each.name for each in on_keys(needed, Target.CODEC_KEY)}
+    codecs = {name for name in named if name.startswith("arn:") and alias_of(name) is None}
     return sorted({each.name for each in on_keys(needed)} | codecs | ({alarms} if alarms is not None else set()))
 
 

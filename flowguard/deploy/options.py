@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
@@ -549,7 +550,15 @@ def _problem(error: Mapping[str, Any]) -> str:
     place = ".".join(str(part) for part in error["loc"] if part != _KEY)
     there = {options.__name__: options.model_fields for options in Frozen.__subclasses__()}
     taken = there[error["ctx"]["class_name"]] if error["type"] == "model_type" else ()
-    return f"{place} {setting_problem(error)}{': it takes ' if taken else ''}{', '.join(taken)}"
+    meant = _meant(str(error["loc"][-1])) if error["type"] == "extra_forbidden" else ""
+    return f"{place} {setting_problem(error)}{meant}{': it takes ' if taken else ''}{', '.join(taken)}"
+
+
+def _meant(name: str) -> str:
+    """Ask for the option whose name is nearest. That of a setting is the variable's without its prefix."""
+    known = {option for options in Frozen.__subclasses__() for option in options.model_fields}
+    near = get_close_matches(name.removeprefix("FLOWGUARD_").lower(), sorted(known), 1)
+    return f"; is it {near[0]}?" if near else ""
 
 
 RETENTIONS: Final = (

@@ -23,7 +23,7 @@ MOST_AT_ONCE: Final = 1_000
 
 
 class Inbox(NamedTuple):
-    """The queue of a stage: its name in the code, its ARN, and the event source mappings that read it.
+    """The queue of a stage: its name at AWS, its ARN, and the event source mappings that read it.
 
     ``messages`` is about how many messages wait, ``kept_for`` is the queue's retention.
     """
@@ -76,6 +76,7 @@ class StagePauses:
         self._rows = PauseRows(clients.dynamodb, table)
         self._mappings = QueueMappings(clients.lambda_)
         self._sender = AWSSender(clients, names=names)
+        self._names = names
         self._nonce = nonce
         self._inboxes: dict[str, Inbox] = {}
 
@@ -172,9 +173,10 @@ class StagePauses:
                 raise Unusable(f"stage {stage}", problem, "repeat the command in a minute") from error
 
     def _inbox(self, queue: str) -> Inbox:
-        """Look at a queue once, before any stage of it is paused."""
+        """Look at a queue once, before any stage of it is paused. Each environment has another one of that name."""
         if queue not in self._inboxes:
-            with explained(f"queue {queue!r}"):
+            at_aws = self._names.queue(queue)
+            with explained(f"queue {at_aws!r}"):
                 facts = self._clients.sqs.get_queue_attributes(
                     QueueUrl=self._sender.queue_url(queue),
                     AttributeNames=["QueueArn", "ApproximateNumberOfMessages", "MessageRetentionPeriod"],
@@ -182,7 +184,7 @@ class StagePauses:
                 mappings = self._mappings.of(facts["QueueArn"])
             kept_for = timedelta(seconds=int(facts["MessageRetentionPeriod"]))
             messages = int(facts["ApproximateNumberOfMessages"])
-            self._inboxes[queue] = Inbox(queue, facts["QueueArn"], mappings, messages, kept_for)
+            self._inboxes[queue] = Inbox(at_aws, facts["QueueArn"], mappings, messages, kept_for)
         return self._inboxes[queue]
 
 

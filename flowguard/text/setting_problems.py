@@ -23,7 +23,7 @@ _WORDS: Final = {
     "model_type": "is no table of options",
     "string_too_long": "has more than {max_length} characters",
     "string_too_short": "has fewer than {min_length} characters",
-    "string_type": "is no text",
+    "string_type": "is no text, which stands in quotes",
     "too_long": "has more than {max_length} parts",
     "too_short": "has fewer parts than {min_length}",
     "tuple_type": "is no list",

@@ -283,6 +283,15 @@ def test_a_queue_that_is_not_there_is_named(stack: Stack, clock: ManualClock) ->
     assert said.startswith("Error: queue 'shelf': ")
 
 
+def test_a_queue_is_named_as_it_is_called_at_aws(
+    stack: Stack, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWGUARD_NAMES", "dev-*,tables.flowguard=flowguard")
+    assert pause(clock, code=2).stderr.startswith("Error: queue 'dev-carts': ")
+    monkeypatch.setenv("FLOWGUARD_NAMES", "*-next,tables.flowguard=flowguard,queues.carts-to-check=carts-to-check")
+    assert "        carts-to-check has about" in pause(clock, "--stage", "check-cart").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from flowguard.cli import main
 from flowguard.deploy.foreign_policies import policies_of_others
+from flowguard.deploy.key_policy import key_policy
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.statement_names import of_environment
@@ -216,3 +217,13 @@ def test_rules_that_differ_have_statements_of_different_names() -> None:
     assert len({*named.values()}) == len(rules)
     assert all(sid.isalnum() and sid.isascii() for sid in named.values())
     assert (named["*"], named["a-*"], named["a-b-*-c"]) == ("Logs", "ALogs", "ABLogsC")
+
+
+def test_a_key_of_another_account_lets_what_its_own_policy_needs() -> None:
+    key = "arn:aws:kms:eu-west-1:210987654321:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    options = DeployOptions.model_validate({**everything.OPTIONS, "account": HERE, "kms_key": key})
+    needed = needs("tests.deploy.everything", options=options)
+    alone = [*key_policy(needed, key, options)["Statement"]]
+    assert policies(kms_key=key)[key] == alone != []
+    own = key.replace("210987654321", HERE)
+    assert own not in policies(kms_key=own)

@@ -154,6 +154,22 @@ def test_a_problem_that_has_no_words_here_has_those_of_pydantic() -> None:
     assert setting_problem({**error, "ctx": {"pattern": "^unheard-of$"}}) == "is odd"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("accunt = 7", "accunt is no option; is it account?"),
+        ("[settings]\nFLOWGUARD_TABLE = 'runs'", "settings.FLOWGUARD_TABLE is no option; is it table?"),
+        ("[functions.charge]\nmemmory = 256", "functions.charge.memmory is no option; is it memory?"),
+        ("zzzz = 1", "zzzz is no option\n"),
+        ("account = 123456789012", "account is no text, which stands in quotes"),
+    ],
+)
+def test_an_option_that_is_none_is_refused_with_the_nearest(read: Read, text: str, said: str) -> None:
+    with pytest.raises(CannotDeploy) as refused:
+        read(text)
+    assert said in f"{refused.value}\n"
+
+
 def test_what_is_no_text_is_refused_and_not_searched_for_a_name(read: Read) -> None:
     with pytest.raises(CannotDeploy, match=r"settings\.bucket is no text"):
         read("[settings]\nbucket = 7")
