@@ -73,9 +73,9 @@ def _no_number(value: Any, tree: Any, place: str) -> str | None:
 def _parts(value: Any, tree: Any, place: str) -> list[tuple[Any, Any, str]]:
     """Return the parts of a value, each with its JSON and its place. None where a serializer has made other ones."""
     if isinstance(value, BaseModel):
-        value = value.model_dump(by_alias=True)
+        value = _dumped(value)
     elif dataclasses.is_dataclass(value):
-        value = vars(value)
+        value = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
     if isinstance(value, dict) and isinstance(tree, dict):
         return [
             (part, of_part, f"{place}.{name[:80]}")
@@ -85,6 +85,14 @@ def _parts(value: Any, tree: Any, place: str) -> list[tuple[Any, Any, str]]:
         pairs = enumerate(zip(value, tree, strict=False))
         return [(part, of_part, f"{place}[{number}]") for number, (part, of_part) in pairs]
     return []
+
+
+def _dumped(value: BaseModel) -> dict[str, Any]:
+    """Return the values of a model. Some models become JSON alone, such as one with a set of models."""
+    try:
+        return value.model_dump(by_alias=True)
+    except Exception:
+        return value.model_dump(mode="json", by_alias=True)
 
 
 def sendable_json(text: str) -> str:

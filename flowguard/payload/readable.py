@@ -7,8 +7,11 @@ the one who reads it could only take it for another release's.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -25,6 +28,8 @@ BY_REFERENCE: Final = (
 )
 _LEFT_OUT: Final = "exclude= leaves it out of the text; make it a private attribute, or let it travel"
 _NOTHING: Final = "nothing was written"
+_MASK: Final = "**********"
+"""What pydantic writes in the place of a secret, wherever it is found."""
 
 
 def written(kind: type[Any], value: Any, *, what: str) -> str:
@@ -51,20 +56,33 @@ def written(kind: type[Any], value: Any, *, what: str) -> str:
 
 
 def _of_its_types(value: BaseModel) -> str | None:
-    """Return the text of a plain model. None where a field was given a value of another type after it was made."""
+    """Return the text of a plain model. None where a field may have been given a value of another type, or none.
+
+    pydantic refuses to write such a value, but for None.
+    """
+    if len(vars(value)) < len(type(value).model_fields):
+        return None
     try:
-        return sendable_json(value.__pydantic_serializer__.to_json(value, warnings="error").decode())
+        text = value.__pydantic_serializer__.to_json(value, warnings="error").decode()
     except (PydanticSerializationError, UnicodeEncodeError):
         return None
+    return None if "null" in text else sendable_json(text)
 
 
 def _changed(value: BaseModel, back: BaseModel, text: str) -> str | None:
     """Say what is lost. A serializer may round, as its author says: what comes back is written the same then."""
     if (again := encode(back)) != text and back != value:  # the text of a set has any order
         ours, theirs = json.loads(text), json.loads(again)
-        if ours != theirs:
+        if ours != theirs and not (_has_sets(type(value)) and _ordered(ours) == _ordered(theirs)):
             return f"{_first_changed(ours, theirs)} changes; are the aliases for reading and writing the same?"
-    return _lost(value, back, "") if hidden_fields(type(value)) else None
+    return _lost(value, back, "") if _MASK in text or _may_hide(type(value)) else None
+
+
+def _ordered(tree: Any) -> Any:
+    """Return JSON whose lists are in an order of their own."""
+    if isinstance(tree, dict):
+        return {name: _ordered(part) for name, part in tree.items()}
+    return sorted(map(_ordered, tree), key=json.dumps) if isinstance(tree, list) else tree
 
 
 def _first_changed(ours: Any, theirs: Any) -> str:
@@ -86,38 +104,68 @@ def _lost(value: Any, back: Any, place: str) -> str | None:
             for name, field in type(value).model_fields.items():
                 ours, theirs = getattr(value, name, None), getattr(back, name, None)
                 named = f"{place}.{name}" if place else name
-                if _is_left_out(field) and ours != theirs:
+                if _is_left_out(field, ours) and ours != theirs and not _made_anew(value, name, ours):
                     return f"{named}: {_LEFT_OUT}"
                 pairs.append((ours, theirs, named))
         case dict() if isinstance(back, dict):
             pairs += [(value[name], back[name], place) for name in value if name in back]
         case list() | tuple() if isinstance(back, list | tuple):
             pairs += [(ours, theirs, place) for ours, theirs in zip(value, back, strict=False)]
+        case _ if is_dataclass(value):
+            names = [field.name for field in fields(value)]
+            pairs += [(getattr(value, name, None), getattr(back, name, None), place) for name in names]
+        case _:
+            pass
     return next((problem for pair in pairs if (problem := _lost(*pair))), None)
+
+
+def _is_left_out(field: FieldInfo, value: Any) -> bool:
+    leaves_out: Callable[[Any], bool] | None = getattr(field, "exclude_if", None)
+    return bool(field.exclude or (leaves_out is not None and leaves_out(value)))
+
+
+def _made_anew(model: BaseModel, name: str, value: Any) -> bool:
+    """Answer whether a field has what its factory made, as each reader makes it: an id, a time, a client, a lock."""
+    is_made = type(model).model_fields[name].default_factory is not None and name not in model.model_fields_set
+    return is_made and not isinstance(value, list | dict | set | BaseModel)
 
 
 @cache
 def hidden_fields(kind: type[BaseModel]) -> tuple[str, ...]:
-    """Return the fields of a model, and of models inside it, whose values do not stand in its text."""
-    hidden: list[str] = []
+    """Return the fields of a model, and of models inside it, whose values never stand in its text."""
+    return tuple(
+        f"{model.__name__}.{name}"
+        for model, name, field in _fields_in(kind)
+        if field.exclude or any(issubclass(inner, SECRETS) for inner in _classes_in(field.annotation))
+    )
+
+
+@cache
+def _may_hide(kind: type[BaseModel]) -> bool:
+    return bool(hidden_fields(kind)) or any(getattr(field, "exclude_if", None) for _, _, field in _fields_in(kind))
+
+
+@cache
+def _has_sets(kind: type[BaseModel]) -> bool:
+    kinds = (inner for _, _, field in _fields_in(kind) for inner in _classes_in(field.annotation))
+    return any(issubclass(inner, AbstractSet) for inner in kinds)
+
+
+def _fields_in(kind: type[BaseModel]) -> Iterator[tuple[type[BaseModel], str, FieldInfo]]:
+    """Yield the fields of a model, and of models inside it."""
     seen, ahead = {kind}, [kind]
     while ahead:
         model = ahead.pop()
         for name, field in model.model_fields.items():
+            yield model, name, field
             kinds = _classes_in(field.annotation)
-            if _is_left_out(field) or any(issubclass(inner, SECRETS) for inner in kinds):
-                hidden.append(f"{model.__name__}.{name}")
             models = [inner for inner in kinds if issubclass(inner, BaseModel) and inner not in seen]
             seen.update(models)
             ahead.extend(models)
-    return tuple(hidden)
-
-
-def _is_left_out(field: FieldInfo) -> bool:
-    return bool(field.exclude or getattr(field, "exclude_if", None))
 
 
 def _classes_in(annotation: Any) -> list[type]:
     """Return the classes that an annotation names, at whatever depth."""
-    inner = [kind for argument in get_args(annotation) for kind in _classes_in(argument)]
+    parts = (*get_args(annotation), get_origin(annotation))
+    inner = [kind for part in parts if part is not None for kind in _classes_in(part)]
     return [annotation, *inner] if isinstance(annotation, type) else inner

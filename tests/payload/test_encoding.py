@@ -136,6 +136,11 @@ class Plain:
     rates: list[float]
 
 
+@dataclass(slots=True)
+class Slotted:
+    rate: float | None = None
+
+
 @pytest.mark.parametrize(
     ("value", "place"),
     [
@@ -146,6 +151,7 @@ class Plain:
         (Rate(rate=1, beside={"low": math.inf}), "Rate.beside.low"),
         ({"of": [Rate()]}, r"dict.of\[0\].rate"),
         ({"of": Plain([math.nan])}, r"dict.of.rates\[0\]"),
+        ({"of": Slotted(math.nan)}, "dict.of.rate"),
         (Bare(), "Bare.rate"),
         (math.nan, "float"),
     ],
@@ -161,6 +167,7 @@ def test_what_is_no_number_is_refused_by_its_place(value: object, place: str) ->
         (Named(), '{"rate":"NaN","beside":{}}'),
         (Noted(beside={"low": None}), '{"rate":"unknown","beside":{"low":null}}'),
         ({"NaN": "Infinity", "n": [None, 1.5]}, '{"NaN":"Infinity","n":[null,1.5]}'),
+        ({"of": Slotted()}, '{"of":{"rate":null}}'),
     ],
 )
 def test_what_a_model_writes_in_place_of_no_number_travels(value: object, text: str) -> None:
