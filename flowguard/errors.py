@@ -102,12 +102,16 @@ class DefinitionError(FlowguardError):
 
 
 class SettingsError(FlowguardError):
-    """A setting is missing or malformed. Nothing has been read or written yet."""
+    """A setting is missing or malformed. Nothing has been read or written yet.
+
+    ``in_stage`` is True where a stage missed it: other records may not need it.
+    """
 
     def __init__(self, setting: str, problem: str) -> None:
         super().__init__(setting, problem)
         self.setting = setting
         self.problem = problem
+        self.in_stage = False
 
     def __str__(self) -> str:
         return f"{self.setting}: {self.problem}"

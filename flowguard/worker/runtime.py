@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from flowguard.errors import CannotOpen, ConditionFailed, FlowguardError, NotHeld, Reject, Retry, WorkerFenced
+from flowguard.errors import (
+    CannotOpen,
+    ConditionFailed,
+    FlowguardError,
+    NotHeld,
+    Reject,
+    Retry,
+    SettingsError,
+    WorkerFenced,
+)
 from flowguard.protocol.run import Claim, Commit, FencedBy, Refused
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.worker.asks import Way
@@ -127,6 +136,8 @@ class Runtime:
         except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
             raise
         except BaseException as error:  # a stage may raise anything; what follows is decided in one place
+            if isinstance(error, SettingsError):
+                error.in_stage = True
             if memory.calls.have_failed_with(error):
                 raise
             return (yield from self._fail.failed(arrival, memory.claim, error))

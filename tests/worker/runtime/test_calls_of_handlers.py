@@ -17,6 +17,7 @@ from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.errors import KeyUnavailable, SettingsError
 from flowguard.events import EventType
 from flowguard.group import GroupEnd
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -156,6 +157,19 @@ def test_keys_and_settings_cost_none_wherever_they_are_missed(at: Scene, error: 
     at.script.pricing = misses
     assert at.deliver(at.message()) == [False]
     assert at.told(EventType.RETRIED) + at.told(EventType.FAILED) == 0
+
+
+def asks_for_a_token(step: Step[OrderState]) -> None:
+    """No key is set for it."""
+    if step.object_id == "o2":
+        step.token("approval")
+
+
+def test_a_setting_that_one_stage_misses_holds_up_its_record_alone(at: Scene) -> None:
+    at.script.pricing = asks_for_a_token
+    several = [at.order(object_id, request_id=RequestId(object_id)) for object_id in ("o1", "o2", "o3")]
+    assert at.deliver(*several) == [True, False, True]
+    assert at.told(EventType.RETURNED) == 0
 
 
 @pytest.fixture
