@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step
-from flowguard.errors import KeyUnavailable, SettingsError
+from flowguard.errors import KeyUnavailable, Reject, SettingsError, WorkerFenced
 from flowguard.events import EventType
 from flowguard.group import GroupEnd
 from flowguard.names.ids import RequestId
@@ -147,6 +147,32 @@ def test_of_several_errors_all_have_to_be_of_such_calls(at: Scene, other: Except
     with refused_within(at, lambda step: asyncio.run(together(step)), ERRORS["no network"]):
         assert at.deliver(at.message()) == [bool(costs)]
     assert at.told(EventType.RETRIED) == costs
+
+
+async def in_a_group(pricing: Pricing, step: Step[OrderState]) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.to_thread(pricing, step))
+
+
+def rejects(step: Step[OrderState]) -> None:
+    raise Reject("sold out")
+
+
+def is_fenced(step: Step[OrderState]) -> None:
+    raise WorkerFenced("newer run")
+
+
+@pytest.mark.parametrize(("pricing", "event"), [(rejects, EventType.FAILED), (is_fenced, EventType.FENCED)])
+def test_one_error_of_a_group_counts_as_if_it_were_raised_alone(at: Scene, pricing: Pricing, event: EventType) -> None:
+    at.script.pricing = lambda step: asyncio.run(in_a_group(pricing, step))
+    at.deliver(at.message())
+    assert (at.told(event), at.told(EventType.RETRIED)) == (1, 0)
+
+
+def test_a_table_that_is_denied_within_a_group_costs_no_attempt(at: Scene) -> None:
+    with refused_within(at, lambda step: asyncio.run(in_a_group(applied, step)), ERRORS["denied"]):
+        assert at.deliver(at.message()) == [False]
+    assert at.told(EventType.RETRIED) + at.told(EventType.FAILED) == 0
 
 
 @pytest.mark.parametrize("error", [KeyUnavailable("ssm:keys", "no answer"), SettingsError("FLOWGUARD_KEYS", "no")])
