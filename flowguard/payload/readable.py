@@ -56,22 +56,24 @@ def written(kind: type[Any], value: Any, *, what: str) -> str:
 
 
 def _of_its_types(value: BaseModel) -> str | None:
-    """Return the text of a plain model. None where a field may have been given a value of another type, or none.
+    """Return the text of a plain model. None where a field was given a value of another type, or lacks one.
 
-    pydantic refuses to write such a value, but for None.
+    pydantic refuses to write the former, but for None. Where that may be it is read.
     """
-    if len(vars(value)) < len(type(value).model_fields):
-        return None
+    kind = type(value)
     try:
         text = value.__pydantic_serializer__.to_json(value, warnings="error").decode()
-    except (PydanticSerializationError, UnicodeEncodeError):
+        if "null" in text or len(vars(value)) < len(kind.model_fields):
+            kind.__pydantic_validator__.validate_json(text)
+    except (PydanticSerializationError, UnicodeEncodeError, ValidationError):
         return None
-    return None if "null" in text else sendable_json(text)
+    return sendable_json(text)
 
 
 def _changed(value: BaseModel, back: BaseModel, text: str) -> str | None:
     """Say what is lost. A serializer may round, as its author says: what comes back is written the same then."""
-    if (again := encode(back)) != text and back != value:  # the text of a set has any order
+    again = sendable_json(back.model_dump_json(by_alias=True))  # JSON has brought no float that is no number
+    if again != text and back != value:  # the text of a set has any order
         ours, theirs = json.loads(text), json.loads(again)
         if ours != theirs and not (_has_sets(type(value)) and _ordered(ours) == _ordered(theirs)):
             return f"{_first_changed(ours, theirs)} changes; are the aliases for reading and writing the same?"

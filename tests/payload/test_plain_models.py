@@ -211,9 +211,10 @@ def not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readable, "encode", read)
 
 
-def test_a_plain_model_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_model_is_not_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     not_read(monkeypatch)
     assert written(Line, Line(sku="pen"), what="the line") == '{"sku":"pen","count":1}'
+    assert '"at":null' in written(Order, Order(order_id="o1"), what="the order")
 
 
 @pytest.mark.parametrize(
