@@ -142,6 +142,7 @@ class Runtime:
             return self._commits.overtaken(arrival, FencedBy(error.by))
         if isinstance(error, SettingsError):
             error.in_stage = True
+            return self._fail.beside_stream(arrival, memory.claim, error)
         is_stopped = isinstance(error, KeyboardInterrupt)  # the process is: the record stays in its queue
         if is_stopped or memory.calls.have_failed_with(error):
             raise error
