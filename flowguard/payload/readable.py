@@ -55,6 +55,12 @@ def written(kind: type[Any], value: Any, *, what: str) -> str:
     return text
 
 
+def comparable(value: Any, text: str) -> str:
+    """Return a text that is the same for an equal value in another process, where its sets have another order."""
+    has_sets = isinstance(value, BaseModel) and _has_sets(type(value))
+    return json.dumps(_ordered(json.loads(text))) if has_sets else text
+
+
 def _of_its_types(value: BaseModel) -> str | None:
     """Return the text of a plain model. None where a field was given a value of another type, or lacks one.
 
