@@ -57,8 +57,13 @@ def written(kind: type[Any], value: Any, *, what: str) -> str:
 
 def comparable(value: Any, text: str) -> str:
     """Return a text that is the same for an equal value in another process, where its sets have another order."""
-    has_sets = isinstance(value, BaseModel) and _has_sets(type(value))
-    return json.dumps(_ordered(json.loads(text))) if has_sets else text
+    return json.dumps(_ordered(json.loads(text))) if isinstance(value, BaseModel) and has_sets(type(value)) else text
+
+
+def comparable_tree(value: BaseModel) -> Any:
+    """Return a model as JSON, as :func:`comparable` makes its text."""
+    tree = value.model_dump(mode="json")
+    return _ordered(tree) if has_sets(type(value)) else tree
 
 
 def _of_its_types(value: BaseModel) -> str | None:
@@ -81,7 +86,7 @@ def _changed(value: BaseModel, back: BaseModel, text: str) -> str | None:
     again = sendable_json(back.model_dump_json(by_alias=True))  # JSON has brought no float that is no number
     if again != text and back != value:  # the text of a set has any order
         ours, theirs = json.loads(text), json.loads(again)
-        if ours != theirs and not (_has_sets(type(value)) and _ordered(ours) == _ordered(theirs)):
+        if ours != theirs and not (has_sets(type(value)) and _ordered(ours) == _ordered(theirs)):
             return f"{_first_changed(ours, theirs)} changes; are the aliases for reading and writing the same?"
     return _lost(value, back, "") if _MASK in text or _may_hide(type(value)) else None
 
@@ -154,7 +159,8 @@ def _may_hide(kind: type[BaseModel]) -> bool:
 
 
 @cache
-def _has_sets(kind: type[BaseModel]) -> bool:
+def has_sets(kind: type[BaseModel]) -> bool:
+    """Answer whether a model, or one inside it, has fields whose text has any order."""
     kinds = (inner for _, _, field in _fields_in(kind) for inner in _classes_in(field.annotation))
     return any(issubclass(inner, AbstractSet) for inner in kinds)
 
