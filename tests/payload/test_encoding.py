@@ -13,9 +13,19 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, ImportString, TypeAdapter, ValidationError, field_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ImportString,
+    RootModel,
+    TypeAdapter,
+    ValidationError,
+    field_serializer,
+)
 
 from flowguard.errors import PayloadLost, RunFailed
+from flowguard.payload import encoding
 from flowguard.payload.encoding import decode, encode, encode_json, is_payload_type, problems_of
 from flowguard.testing import hostile
 
@@ -153,12 +163,22 @@ class Slotted:
         ({"of": Plain([math.nan])}, r"dict.of.rates\[0\]"),
         ({"of": Slotted(math.nan)}, "dict.of.rate"),
         (Bare(), "Bare.rate"),
+        (RootModel[float](math.nan), r"RootModel\[float\]"),
+        ({"of": RootModel[list[float]]([1, math.inf])}, r"dict.of\[1\]"),
         (math.nan, "float"),
     ],
 )
 def test_what_is_no_number_is_refused_by_its_place(value: object, place: str) -> None:
     with pytest.raises(PayloadLost, match=f"^{place} is NaN or infinite, which JSON does not have"):
         encode_json(value)
+
+
+def test_a_value_with_a_none_alone_is_not_put_beside_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compared(*_: object) -> None:
+        raise AssertionError("no float of it is odd")
+
+    monkeypatch.setattr(encoding, "_no_number", compared)
+    assert encode_json({"of": [None, 1.5, Plain([2.5])]}) == '{"of":[null,1.5,{"rates":[2.5]}]}'
 
 
 @pytest.mark.parametrize(
