@@ -27,6 +27,7 @@ BY_REFERENCE: Final = (
     "a secret does not travel: carry what it is called in Secrets Manager, and read it where it is used"
 )
 _LEFT_OUT: Final = "exclude= leaves it out of the text; make it a private attribute, or let it travel"
+_BY_KIND: Final = "give the models of its union a discriminator"
 _NOTHING: Final = "nothing was written"
 _MASK: Final = "**********"
 """What pydantic writes in the place of a secret, wherever it is found."""
@@ -114,6 +115,8 @@ def _lost(value: Any, back: Any, place: str) -> str | None:
         case _ if isinstance(value, SECRETS):
             return f"{place}: {BY_REFERENCE}" if value != back else None
         case BaseModel() if isinstance(back, BaseModel):
+            if not isinstance(value, type(back)):
+                return f"{place}: {type(value).__name__} comes back as {type(back).__name__}; {_BY_KIND}"
             for name, field in type(value).model_fields.items():
                 ours, theirs = getattr(value, name, None), getattr(back, name, None)
                 named = f"{place}.{name}" if place else name
@@ -155,7 +158,10 @@ def hidden_fields(kind: type[BaseModel]) -> tuple[str, ...]:
 
 @cache
 def _may_hide(kind: type[BaseModel]) -> bool:
-    return bool(hidden_fields(kind)) or any(getattr(field, "exclude_if", None) for _, _, field in _fields_in(kind))
+    """Answer whether a model may come back as another value with the same text."""
+    fields_in = [field for _, _, field in _fields_in(kind)]
+    is_in_union = any(sum(issubclass(inner, BaseModel) for inner in _classes_in(f.annotation)) > 1 for f in fields_in)
+    return bool(hidden_fields(kind)) or is_in_union or any(getattr(f, "exclude_if", None) for f in fields_in)
 
 
 @cache
