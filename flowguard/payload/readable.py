@@ -68,18 +68,40 @@ def comparable_tree(value: BaseModel) -> Any:
 
 
 def _of_its_types(value: BaseModel) -> str | None:
-    """Return the text of a plain model. None where a field was given a value of another type, or lacks one.
+    """Return the text of a plain model. None where a field has a value of another type, or none.
 
-    pydantic refuses to write the former, but for None. Where that may be it is read.
+    pydantic refuses to write the former, but for None and objects in the place of models. Where that may be it is read.
     """
-    kind = type(value)
     try:
         text = value.__pydantic_serializer__.to_json(value, warnings="error").decode()
-        if "null" in text or len(vars(value)) < len(kind.model_fields):
-            kind.__pydantic_validator__.validate_json(text)
+        if "null" in text:
+            type(value).__pydantic_validator__.validate_json(text)
     except (PydanticSerializationError, UnicodeEncodeError, ValidationError):
         return None
-    return sendable_json(text)
+    return sendable_json(text) if _is_whole(value) else None
+
+
+def _is_whole(value: BaseModel) -> bool:
+    """Answer whether a plain model, and each one inside it, has all its fields, and the models that it declares."""
+    has, (fields_in, models) = vars(value), _shape_of(type(value))
+    if len(has) < fields_in:
+        return False
+    return not models or all(_are_whole(has.get(name), inner) for name, inner in models)
+
+
+def _are_whole(value: Any, kind: type[BaseModel]) -> bool:
+    if type(value) is kind:
+        return _is_whole(value)
+    if type(value) is dict:
+        value = list(value.values())
+    return value is None or (type(value) is list and all(_are_whole(part, kind) for part in value))
+
+
+@cache
+def _shape_of(kind: type[BaseModel]) -> tuple[int, tuple[tuple[str, type[BaseModel]], ...]]:
+    """Return the number of a plain model's fields, and those with models inside, each with their one class."""
+    kinds = [(name, inner) for name, field in kind.model_fields.items() for inner in _classes_in(field.annotation)]
+    return len(kind.model_fields), tuple((name, inner) for name, inner in kinds if issubclass(inner, BaseModel))
 
 
 def _changed(value: BaseModel, back: BaseModel, text: str) -> str | None:

@@ -50,6 +50,29 @@ class Order(BaseModel):
     lines: list[Line] = []
     notes: dict[str, str] = {}
     first: Line | None = None
+    racks: dict[str, list[Line]] = {}
+
+
+def lacking() -> Line:
+    line = Line(sku="pen")
+    del line.sku
+    return line
+
+
+class Named(str):
+    """Its objects have a dict, which pydantic writes in the place of a model without a word."""
+
+
+class Other(BaseModel):
+    name: str = ""
+
+
+class Bare(BaseModel):
+    name: str = "bare"
+
+
+class Shelf(BaseModel):
+    bare: Bare = Bare()
 
 
 def model(**fields: Any) -> type[BaseModel]:
@@ -249,6 +272,10 @@ def test_half_a_surrogate_pair_is_no_text() -> None:
         (lambda order: setattr(order.lines[0], "count", None), "lines.0.count"),
         (lambda order: order.notes.update(a=None), "notes.a"),
         (lambda order: delattr(order, "order_id"), "order_id"),
+        (lambda order: delattr(order.lines[0], "sku"), "lines.0.sku"),
+        (lambda order: setattr(order, "first", Named("a line")), "first.sku"),
+        (lambda order: setattr(order, "first", Other()), "first.sku"),
+        (lambda order: order.racks.update(a=[lacking()]), "racks.a.0.sku"),
     ],
 )
 def test_a_value_that_is_missing_is_noticed(spoil: Callable[[Order], object], place: str) -> None:
@@ -264,3 +291,18 @@ def test_a_tree_that_is_deeper_than_pydantic_reads_is_refused() -> None:
         tree = Tree(parts=[tree])
     with pytest.raises(PayloadLost, match="recursion limit"):
         written(Tree, tree, what="the tree")
+
+
+def test_another_model_in_the_place_of_one_with_defaults_is_refused() -> None:
+    shelf = Shelf()
+    shelf.bare = Line(sku="pen")  # type: ignore[assignment]  # as who does not check types
+    with pytest.raises(PayloadLost, match="bare changes"):
+        written(Shelf, shelf, what="the shelf")
+
+
+class Longer(Line):
+    more: int = 1
+
+
+def test_a_derived_model_inside_is_read_as_the_declared_one() -> None:
+    assert written(Order, Order(order_id="o", first=Longer(sku="pen")), what="it").count("more") == 0
