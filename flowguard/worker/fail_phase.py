@@ -5,7 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 
-from flowguard.errors import Cancelled, FlowguardError, OtherRelease, Reject, SettingsError, TooLarge, WriteDenied
+from flowguard.errors import (
+    Cancelled,
+    FlowguardError,
+    KeyUnavailable,
+    OtherRelease,
+    Reject,
+    SettingsError,
+    TooLarge,
+    WriteDenied,
+)
 from flowguard.events import EventType
 from flowguard.payload.encoding import decode
 from flowguard.protocol.claims import attempt_key
@@ -213,10 +222,10 @@ class FailPhase:
         self._emitter.sent(arrival.message, onward, refusal)
         return acked(arrival, Verdict.CLAIMED) if refusal is None else self._left(arrival, delay, why)
 
-    def beside_stream(self, arrival: Arrival, claim: Claim, missing: SettingsError) -> Ending:
-        """Let the flow's queue keep a stream's record whose stage misses a setting, as the same attempt.
+    def beside_stream(self, arrival: Arrival, claim: Claim, missing: SettingsError | KeyUnavailable) -> Ending:
+        """Let the flow's queue keep a stream's record whose stage misses a setting or a key, as the same attempt.
 
-        Its shard goes on: others there may not need the setting. Raises what is missing for all other records, and
+        Its shard goes on: others there may not need it. Raises what is missing for all other records, and
         where no queue takes it.
         """
         if not arrival.envelope.source.is_stream:

@@ -13,6 +13,7 @@ from flowguard.errors import (
     CannotOpen,
     ConditionFailed,
     FlowguardError,
+    KeyUnavailable,
     NotHeld,
     Reject,
     Retry,
@@ -140,7 +141,7 @@ class Runtime:
         """End an attempt whose stage has raised. Raises what says nothing about the stage."""
         if isinstance(error, WorkerFenced):
             return self._commits.overtaken(arrival, FencedBy(error.by))
-        if isinstance(error, SettingsError):
+        if isinstance(error, SettingsError) or (isinstance(error, KeyUnavailable) and error.refused):
             error.in_stage = True
             return self._fail.beside_stream(arrival, memory.claim, error)
         is_stopped = isinstance(error, KeyboardInterrupt)  # the process is: the record stays in its queue

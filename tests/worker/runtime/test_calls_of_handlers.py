@@ -191,8 +191,14 @@ def asks_for_a_token(step: Step[OrderState]) -> None:
         step.token("approval")
 
 
-def test_a_setting_that_one_stage_misses_holds_up_its_record_alone(at: Scene) -> None:
-    at.script.pricing = asks_for_a_token
+def lacks_its_key(step: Step[OrderState]) -> None:
+    if step.object_id == "o2":
+        raise KeyUnavailable("ssm:/keys", "ParameterNotFound", refused=True)
+
+
+@pytest.mark.parametrize("pricing", [asks_for_a_token, lacks_its_key])
+def test_a_setting_or_key_that_one_stage_misses_holds_up_its_record_alone(at: Scene, pricing: Pricing) -> None:
+    at.script.pricing = pricing
     several = [at.order(object_id, request_id=RequestId(object_id)) for object_id in ("o1", "o2", "o3")]
     assert at.deliver(*several) == [True, False, True]
     assert at.told(EventType.RETURNED) == 0
