@@ -9,6 +9,7 @@ from flowguard.errors import shown
 from flowguard.names.at_aws import exact_name
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.value import Value
+from flowguard.text.option_problems import text_of
 
 
 class Queue(Value):
@@ -95,7 +96,7 @@ def parse_destination(text: str) -> Destination:
 
 def destination(value: Destination | str) -> Destination:
     """Return a destination as it is, and a bare string as the queue of that name."""
-    return Queue(value) if isinstance(value, str) else value
+    return Queue(text_of(value)) if isinstance(value, str) else value
 
 
 _ARN: Final = "arn:[a-z0-9-]+:{service}:[a-z0-9-]+:[0-9]+:{rest}"

@@ -102,12 +102,16 @@ class DefinitionError(FlowguardError):
 
 
 class SettingsError(FlowguardError):
-    """A setting is missing or malformed. Nothing has been read or written yet."""
+    """A setting is missing or malformed. Nothing has been read or written yet.
+
+    ``in_stage`` is True where a stage missed it: other records may not need it.
+    """
 
     def __init__(self, setting: str, problem: str) -> None:
         super().__init__(setting, problem)
         self.setting = setting
         self.problem = problem
+        self.in_stage = False
 
     def __str__(self) -> str:
         return f"{self.setting}: {self.problem}"
@@ -451,14 +455,17 @@ class KeyUnavailable(FlowguardError):
 
     Their service does not answer, is throttled, or denies it. It is an outage, and costs no attempt. ``key`` names
     the key, or where it is stored. ``opening`` is True where one value was to be opened: others may be of another
-    key, or of none.
+    key, or of none. ``refused`` is True where its service has answered that it is denied or not there, and ``in_stage``
+    where a stage has met that: other records may not need the key.
     """
 
-    def __init__(self, key: str, why: str) -> None:
+    def __init__(self, key: str, why: str, *, refused: bool = False) -> None:
         super().__init__(key, why)
         self.key = key
         self.why = why
         self.opening = False
+        self.refused = refused
+        self.in_stage = False
 
     def __str__(self) -> str:
         return f"the key {self.key} cannot be used now: {self.why}"

@@ -25,7 +25,7 @@ from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of
 from flowguard.step import NoState
 from flowguard.streams import Stream, stream_problems
-from flowguard.text.option_problems import flag_problems, number_problems, numbers_problems, text_problems
+from flowguard.text.option_problems import flag_problems, number_problems, numbers_problems, text_of, text_problems
 from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 from flowguard.wire.sealed_message import sealed_message
 from flowguard.wire.tenant import tenant_named
@@ -201,6 +201,7 @@ class Flow:
             *flag_problems(flags),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(kind_problems))
+        name = text_of(name)
         cls.name, cls.object_id, cls.request_id, cls.keep_result = name, object_id, request_id, keep_result
         by_default = OnConflict.SUPERSEDE if keep_result is None else OnConflict.ATTACH
         cls.on_conflict = by_default if on_conflict is None else on_conflict

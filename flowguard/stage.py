@@ -20,7 +20,7 @@ from flowguard.recorded.claimed_calls import claimed_calls
 from flowguard.retry import RetryPolicy, policy_problems
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.step import NoState, StateT, Step
-from flowguard.text.option_problems import flag_problems, text_problems
+from flowguard.text.option_problems import flag_problems, text_of, text_problems
 
 if TYPE_CHECKING:
     from flowguard.limit import PerKey
@@ -115,7 +115,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             problems.append("it says abstract=True and has a name; a base class has none, a stage is not abstract")
         if problems or name is None:
             raise DefinitionError(f"stage {cls.__qualname__}", tuple(problems))
-        cls.name, cls.payload, cls.state = name, get_origin(payload) or payload, state
+        cls.name, cls.payload, cls.state = text_of(name), get_origin(payload) or payload, state
 
     @abstractmethod
     def handle(self, payload: PayloadT, step: Step[StateT]) -> Outcome | Coroutine[Any, Any, Outcome]:
@@ -212,13 +212,16 @@ _GOOD_NAME = late_pattern("[A-Za-z0-9_-]{1,64}")
 
 def name_of(stage: StageOrName | None) -> str | None:
     """Return the stage's name. Anything else gives its ``repr``, which the flow will miss among its stages."""
-    return None if stage is None else stage if isinstance(stage, str) else getattr(stage, "name", repr(stage))
+    return None if stage is None else _name(stage)
 
 
 def _names(then: Any) -> tuple[str, ...]:
     """Return the names of the stages. Anything else gives its ``repr``, which the flow will miss among its stages."""
-    several = then if isinstance(then, tuple) else (then,)
-    return tuple(stage if isinstance(stage, str) else getattr(stage, "name", repr(stage)) for stage in several)
+    return tuple(map(_name, then if isinstance(then, tuple) else (then,)))
+
+
+def _name(stage: Any) -> Any:
+    return text_of(stage) if isinstance(stage, str) else getattr(stage, "name", repr(stage))
 
 
 def _type_arguments(cls: type) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import types
 from datetime import timedelta
@@ -187,3 +188,19 @@ def parts() -> list[tuple[str, Any]]:
 def test_parts_of_another_kind_are_refused_too(option: str, make: Any) -> None:
     with pytest.raises(DefinitionError):
         make()
+
+
+class Names(str, enum.Enum):  # noqa: UP042 - a StrEnum's text is its value
+    """Older than ``StrEnum``. The text of a member is ``Names.STAGE``."""
+
+    STAGE = "price"
+    FLOW = "orders"
+    QUEUE = "arrivals"
+
+
+def test_a_name_may_be_a_member_of_an_enumeration() -> None:
+    made = stage(name=Names.STAGE, then=Names.FLOW, inbox=Names.QUEUE)
+    assert [f"{text}" for text in (made.name, *made.then, made.inbox)] == ["price", "orders", "sqs:arrivals"]
+    orders = flow(name=Names.FLOW, dead_letters=Names.QUEUE)
+    texts = (orders.name, orders.inbox, orders.dead_letters)
+    assert [f"{text}" for text in texts] == ["orders", "sqs:orders", "sqs:arrivals"]

@@ -210,12 +210,14 @@ def is_outage(error: Exception) -> bool:
 
     It does so of the network, credentials and settings, the key that a codec seals with, throttling and server errors,
     and where access is denied or a resource is missing: the next record would meet the same. A refused content is of
-    one record, and so is the key that opens it; a conflict is of one item. Where botocore's errors cannot be loaded to
-    tell these apart, little else works.
+    one record, and so are the key that opens it, and a setting or a key that its stage misses; a conflict is of one
+    item. Where botocore's errors cannot be loaded to tell these apart, little else works.
     """
     if isinstance(error, KeyUnavailable):
-        return not error.opening
-    if isinstance(error, SettingsError | botocore_errors.ErrorsNotLoaded):
+        return not (error.opening or error.in_stage)
+    if isinstance(error, SettingsError):
+        return not error.in_stage
+    if isinstance(error, botocore_errors.ErrorsNotLoaded):
         return True
     try:
         return _is_outage_of_calls(error)

@@ -108,7 +108,7 @@ def _stored(stores: _Stores, place: str, load: Callable[[], Keys]) -> Keyring:
                 return load()
             except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
                 if seconds is None or is_refusal(error):
-                    raise KeyUnavailable(place, str(error)) from error
+                    raise KeyUnavailable(place, str(error), refused=is_refusal(error)) from error
             stores.pause(seconds * (1 + stores.draw.random()) / 2)
         raise AssertionError("the last try returns or raises")
 

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from flowguard.payload.readable import comparable_tree
 from flowguard.payload.results import MOST_LEVELS, Unstorable, to_text, too_deep
 
 KeyRule = str | tuple[str, ...] | Callable[[Any], str | int | UUID]
@@ -136,7 +137,7 @@ def _plain(value: Any, level: int = 1) -> Any:
         raise too_deep("payload")
     match value:
         case BaseModel():
-            return value.model_dump(mode="json")
+            return comparable_tree(value)
         case dict():
             return {name: _plain(part, level + 1) for name, part in value.items()}
         case list() | tuple():

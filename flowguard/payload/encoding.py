@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import ValuesView
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -53,7 +54,8 @@ def encode_json(value: object) -> str:
             text = to_json(value, inf_nan_mode="null").decode()
     except (PydanticSerializationError, UnicodeEncodeError) as error:
         raise TypeError(f"{type(value).__name__} cannot become JSON: {error}") from None
-    if any(sign in text for sign in _OF_NO_NUMBER) and (place := _no_number(value, json.loads(text), "")) is not None:
+    is_doubtful = any(sign in text for sign in _OF_NO_NUMBER) and _has_no_number(value)
+    if is_doubtful and (place := _no_number(value, json.loads(text), "")) is not None:
         name = f"{type(value).__name__}{place}"
         raise PayloadLost(f"{name} is NaN or infinite, which JSON does not have; give None or a text in its place")
     return sendable_json(text)
@@ -62,9 +64,33 @@ def encode_json(value: object) -> str:
 _OF_NO_NUMBER: Final = ("null", "NaN", "Infinity")
 """What stands in the text of a value with a float that is no number. Other texts need no look at the value."""
 
+_WITHOUT_FLOATS: Final = frozenset({str, int, bool, type(None)})
+_SEVERAL: Final = (list, tuple, set, frozenset, ValuesView)
+
+
+def _has_no_number(value: Any) -> bool:
+    """Answer whether some float in the value is no number, whatever its text has in its place."""
+    if type(value) in _WITHOUT_FLOATS:
+        return False
+    inner = _inside(value)
+    if isinstance(inner, float):
+        return not math.isfinite(inner)
+    parts = inner.values() if isinstance(inner, dict) else inner
+    return isinstance(parts, _SEVERAL) and any(map(_has_no_number, parts))
+
+
+def _inside(value: Any) -> Any:
+    """Return what a model or a data class holds, and any other value as it is."""
+    if isinstance(value, BaseModel):
+        return _dumped(value)
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    return value
+
 
 def _no_number(value: Any, tree: Any, place: str) -> str | None:
     """Return the place of a float that is no number, and that the JSON ``tree`` of the value does not have as text."""
+    value = _inside(value)
     if isinstance(value, float):
         return None if math.isfinite(value) or isinstance(tree, str) else place
     return next((inner for part in _parts(value, tree, place) if (inner := _no_number(*part)) is not None), None)
@@ -72,19 +98,23 @@ def _no_number(value: Any, tree: Any, place: str) -> str | None:
 
 def _parts(value: Any, tree: Any, place: str) -> list[tuple[Any, Any, str]]:
     """Return the parts of a value, each with its JSON and its place. None where a serializer has made other ones."""
-    if isinstance(value, BaseModel):
-        value = value.model_dump(by_alias=True)
-    elif dataclasses.is_dataclass(value):
-        value = vars(value)
     if isinstance(value, dict) and isinstance(tree, dict):
         return [
             (part, of_part, f"{place}.{name[:80]}")
             for part, (name, of_part) in zip(value.values(), tree.items(), strict=False)
         ]
-    if isinstance(value, list | tuple | set | frozenset) and isinstance(tree, list):
+    if isinstance(value, _SEVERAL) and isinstance(tree, list):
         pairs = enumerate(zip(value, tree, strict=False))
         return [(part, of_part, f"{place}[{number}]") for number, (part, of_part) in pairs]
     return []
+
+
+def _dumped(value: BaseModel) -> dict[str, Any]:
+    """Return the values of a model. Some models become JSON alone, such as one with a set of models."""
+    try:
+        return value.model_dump(by_alias=True)
+    except Exception:
+        return value.model_dump(mode="json", by_alias=True)
 
 
 def sendable_json(text: str) -> str:

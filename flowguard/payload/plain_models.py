@@ -28,25 +28,26 @@ def is_plain(kind: type[BaseModel]) -> bool:
     """Answer whether the model's JSON reads back unchanged, as long as each field holds a value of its type.
 
     Its fields have plain types, or models like it. It has no alias, constraint, validator, serializer or setting that
-    changes what is written or read, and leaves no field out.
+    changes what is written or read, and leaves no field out. A model that contains itself may be deeper than pydantic
+    reads.
     """
-    return _is_plain(kind, set())
+    return _is_plain(kind, frozenset())
 
 
-def _is_plain(kind: Any, seen: set[type]) -> bool:
+def _is_plain(kind: Any, around: frozenset[type]) -> bool:
     origin, inner = get_origin(kind), get_args(kind)
     if origin is dict:
-        return inner[0] is str and _is_plain(inner[1], seen)
+        return inner[0] is str and _is_plain(inner[1], around)
     if origin in (Union, UnionType):
-        return len(inner) == 2 and type(None) in inner and all(_is_plain(part, seen) for part in inner)
+        return len(inner) == 2 and type(None) in inner and all(_is_plain(part, around) for part in inner)
     if origin is list:
-        return _is_plain(inner[0], seen)
+        return _is_plain(inner[0], around)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return kind in seen or _is_plain_model(kind, {*seen, kind})
+        return kind not in around and _is_plain_model(kind, around | {kind})
     return kind in _PLAIN
 
 
-def _is_plain_model(kind: type[BaseModel], seen: set[type]) -> bool:
+def _is_plain_model(kind: type[BaseModel], around: frozenset[type]) -> bool:
     decorators, bases = kind.__pydantic_decorators__, [base for base in kind.__mro__ if issubclass(base, BaseModel)]
     if any(getattr(decorators, name) for name in decorators.__slots__) or kind.__pydantic_root_model__:
         return False
@@ -54,7 +55,7 @@ def _is_plain_model(kind: type[BaseModel], seen: set[type]) -> bool:
         return False
     if any(_HOOKS.intersection(vars(base)) for base in bases if base is not BaseModel):
         return False
-    return all(_is_plain_field(field) and _is_plain(field.annotation, seen) for field in kind.model_fields.values())
+    return all(_is_plain_field(field) and _is_plain(field.annotation, around) for field in kind.model_fields.values())
 
 
 def _is_plain_field(field: FieldInfo) -> bool:

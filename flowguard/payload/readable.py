@@ -7,8 +7,11 @@ the one who reads it could only take it for another release's.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -24,7 +27,10 @@ BY_REFERENCE: Final = (
     "a secret does not travel: carry what it is called in Secrets Manager, and read it where it is used"
 )
 _LEFT_OUT: Final = "exclude= leaves it out of the text; make it a private attribute, or let it travel"
+_BY_KIND: Final = "give the models of its union a discriminator"
 _NOTHING: Final = "nothing was written"
+_MASK: Final = "**********"
+"""What pydantic writes in the place of a secret, wherever it is found."""
 
 
 def written(kind: type[Any], value: Any, *, what: str) -> str:
@@ -50,21 +56,69 @@ def written(kind: type[Any], value: Any, *, what: str) -> str:
     return text
 
 
+def comparable(value: Any, text: str) -> str:
+    """Return a text that is the same for an equal value in another process, where its sets have another order."""
+    return json.dumps(_ordered(json.loads(text))) if isinstance(value, BaseModel) and has_sets(type(value)) else text
+
+
+def comparable_tree(value: BaseModel) -> Any:
+    """Return a model as JSON, as :func:`comparable` makes its text."""
+    tree = value.model_dump(mode="json")
+    return _ordered(tree) if has_sets(type(value)) else tree
+
+
 def _of_its_types(value: BaseModel) -> str | None:
-    """Return the text of a plain model. None where a field was given a value of another type after it was made."""
+    """Return the text of a plain model. None where a field has a value of another type, or none.
+
+    pydantic refuses to write the former, but for None and objects in the place of models. Where that may be it is read.
+    """
     try:
-        return sendable_json(value.__pydantic_serializer__.to_json(value, warnings="error").decode())
-    except (PydanticSerializationError, UnicodeEncodeError):
+        text = value.__pydantic_serializer__.to_json(value, warnings="error").decode()
+        if "null" in text:
+            type(value).__pydantic_validator__.validate_json(text)
+    except (PydanticSerializationError, UnicodeEncodeError, ValidationError):
         return None
+    return sendable_json(text) if _is_whole(value) else None
+
+
+def _is_whole(value: BaseModel) -> bool:
+    """Answer whether a plain model, and each one inside it, has all its fields, and the models that it declares."""
+    has, (fields_in, models) = vars(value), _shape_of(type(value))
+    if len(has) < fields_in:
+        return False
+    return not models or all(_are_whole(has.get(name), inner) for name, inner in models)
+
+
+def _are_whole(value: Any, kind: type[BaseModel]) -> bool:
+    if type(value) is kind:
+        return _is_whole(value)
+    if type(value) is dict:
+        value = list(value.values())
+    return value is None or (type(value) is list and all(_are_whole(part, kind) for part in value))
+
+
+@cache
+def _shape_of(kind: type[BaseModel]) -> tuple[int, tuple[tuple[str, type[BaseModel]], ...]]:
+    """Return the number of a plain model's fields, and those with models inside, each with their one class."""
+    kinds = [(name, inner) for name, field in kind.model_fields.items() for inner in _classes_in(field.annotation)]
+    return len(kind.model_fields), tuple((name, inner) for name, inner in kinds if issubclass(inner, BaseModel))
 
 
 def _changed(value: BaseModel, back: BaseModel, text: str) -> str | None:
     """Say what is lost. A serializer may round, as its author says: what comes back is written the same then."""
-    if (again := encode(back)) != text and back != value:  # the text of a set has any order
+    again = sendable_json(back.model_dump_json(by_alias=True))  # JSON has brought no float that is no number
+    if again != text and back != value:  # the text of a set has any order
         ours, theirs = json.loads(text), json.loads(again)
-        if ours != theirs:
+        if ours != theirs and not (has_sets(type(value)) and _ordered(ours) == _ordered(theirs)):
             return f"{_first_changed(ours, theirs)} changes; are the aliases for reading and writing the same?"
-    return _lost(value, back, "") if hidden_fields(type(value)) else None
+    return _lost(value, back, "") if _MASK in text or _may_hide(type(value)) else None
+
+
+def _ordered(tree: Any) -> Any:
+    """Return JSON whose lists are in an order of their own."""
+    if isinstance(tree, dict):
+        return {name: _ordered(part) for name, part in tree.items()}
+    return sorted(map(_ordered, tree), key=json.dumps) if isinstance(tree, list) else tree
 
 
 def _first_changed(ours: Any, theirs: Any) -> str:
@@ -83,41 +137,77 @@ def _lost(value: Any, back: Any, place: str) -> str | None:
         case _ if isinstance(value, SECRETS):
             return f"{place}: {BY_REFERENCE}" if value != back else None
         case BaseModel() if isinstance(back, BaseModel):
+            if not isinstance(value, type(back)):
+                return f"{place}: {type(value).__name__} comes back as {type(back).__name__}; {_BY_KIND}"
             for name, field in type(value).model_fields.items():
                 ours, theirs = getattr(value, name, None), getattr(back, name, None)
                 named = f"{place}.{name}" if place else name
-                if _is_left_out(field) and ours != theirs:
+                if _is_left_out(field, ours) and ours != theirs and not _made_anew(value, name, ours):
                     return f"{named}: {_LEFT_OUT}"
                 pairs.append((ours, theirs, named))
         case dict() if isinstance(back, dict):
             pairs += [(value[name], back[name], place) for name in value if name in back]
         case list() | tuple() if isinstance(back, list | tuple):
             pairs += [(ours, theirs, place) for ours, theirs in zip(value, back, strict=False)]
+        case _ if is_dataclass(value):
+            names = [field.name for field in fields(value)]
+            pairs += [(getattr(value, name, None), getattr(back, name, None), place) for name in names]
+        case _:
+            pass
     return next((problem for pair in pairs if (problem := _lost(*pair))), None)
+
+
+def _is_left_out(field: FieldInfo, value: Any) -> bool:
+    leaves_out: Callable[[Any], bool] | None = getattr(field, "exclude_if", None)
+    return bool(field.exclude or (leaves_out is not None and leaves_out(value)))
+
+
+def _made_anew(model: BaseModel, name: str, value: Any) -> bool:
+    """Answer whether a field has what its factory made, as each reader makes it: an id, a time, a client, a lock."""
+    is_made = type(model).model_fields[name].default_factory is not None and name not in model.model_fields_set
+    return is_made and not isinstance(value, list | dict | set | BaseModel)
 
 
 @cache
 def hidden_fields(kind: type[BaseModel]) -> tuple[str, ...]:
-    """Return the fields of a model, and of models inside it, whose values do not stand in its text."""
-    hidden: list[str] = []
+    """Return the fields of a model, and of models inside it, whose values never stand in its text."""
+    return tuple(
+        f"{model.__name__}.{name}"
+        for model, name, field in _fields_in(kind)
+        if field.exclude or any(issubclass(inner, SECRETS) for inner in _classes_in(field.annotation))
+    )
+
+
+@cache
+def _may_hide(kind: type[BaseModel]) -> bool:
+    """Answer whether a model may come back as another value with the same text."""
+    fields_in = [field for _, _, field in _fields_in(kind)]
+    is_in_union = any(sum(issubclass(inner, BaseModel) for inner in _classes_in(f.annotation)) > 1 for f in fields_in)
+    return bool(hidden_fields(kind)) or is_in_union or any(getattr(f, "exclude_if", None) for f in fields_in)
+
+
+@cache
+def has_sets(kind: type[BaseModel]) -> bool:
+    """Answer whether a model, or one inside it, has fields whose text has any order."""
+    kinds = (inner for _, _, field in _fields_in(kind) for inner in _classes_in(field.annotation))
+    return any(issubclass(inner, AbstractSet) for inner in kinds)
+
+
+def _fields_in(kind: type[BaseModel]) -> Iterator[tuple[type[BaseModel], str, FieldInfo]]:
+    """Yield the fields of a model, and of models inside it."""
     seen, ahead = {kind}, [kind]
     while ahead:
         model = ahead.pop()
         for name, field in model.model_fields.items():
+            yield model, name, field
             kinds = _classes_in(field.annotation)
-            if _is_left_out(field) or any(issubclass(inner, SECRETS) for inner in kinds):
-                hidden.append(f"{model.__name__}.{name}")
             models = [inner for inner in kinds if issubclass(inner, BaseModel) and inner not in seen]
             seen.update(models)
             ahead.extend(models)
-    return tuple(hidden)
-
-
-def _is_left_out(field: FieldInfo) -> bool:
-    return bool(field.exclude or getattr(field, "exclude_if", None))
 
 
 def _classes_in(annotation: Any) -> list[type]:
     """Return the classes that an annotation names, at whatever depth."""
-    inner = [kind for argument in get_args(annotation) for kind in _classes_in(argument)]
+    parts = (*get_args(annotation), get_origin(annotation))
+    inner = [kind for part in parts if part is not None for kind in _classes_in(part)]
     return [annotation, *inner] if isinstance(annotation, type) else inner

@@ -193,15 +193,23 @@ class ResultForm(NamedTuple):
             raise OtherRelease(why) from None
 
     def text_of(self, result: object) -> str:
-        """Return the text of a result. Raises :class:`RunFailed` where it has none."""
+        """Return the text of a result. Raises :class:`RunFailed` where it has none, or would not be read again."""
         if isinstance(result, Coroutine):
             result.close()
             fix = "give the async function itself, and await what step.once returns"
             raise RunFailed(f"{self.called} got a coroutine from its call; {fix}. It was not awaited")
+        problem = f"{self.called} has made its call, and cannot remember the result"
         try:
-            return encode_json(result) if self.adapter is not None else _plain_text(result)
+            text = encode_json(result) if self.adapter is not None else _plain_text(result)
         except TypeError as error:
-            raise RunFailed(f"{self.called} has made its call, and cannot remember the result: {error}") from None
+            raise RunFailed(f"{problem}: {error}") from None
+        try:
+            if self.adapter is not None:
+                self.adapter.validate_json(text)
+        except ValidationError as error:
+            why = f"its text is no {shown(self.kind)}: {problems_of(error)}"
+            raise RunFailed(f"{problem}: {why}") from None
+        return text
 
 
 def _plain_text(result: object) -> str:

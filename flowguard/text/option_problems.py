@@ -7,6 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 from flowguard.errors import shown
 
 
+def text_of(value: str) -> str:
+    """Return a text as what it holds. A member of ``class Names(str, Enum)`` is written as its own name."""
+    return str.__str__(value)
+
+
 def text_problems(texts: Mapping[str, object]) -> Iterator[str]:
     """Yield which of these options are no texts."""
     for option, value in texts.items():

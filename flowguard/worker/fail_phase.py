@@ -5,7 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 
-from flowguard.errors import Cancelled, FlowguardError, OtherRelease, Reject, TooLarge, WriteDenied
+from flowguard.errors import (
+    Cancelled,
+    FlowguardError,
+    KeyUnavailable,
+    OtherRelease,
+    Reject,
+    SettingsError,
+    TooLarge,
+    WriteDenied,
+)
 from flowguard.events import EventType
 from flowguard.payload.encoding import decode
 from flowguard.protocol.claims import attempt_key
@@ -212,6 +221,26 @@ class FailPhase:
             refusal = self._services.sender.send([onward]).get(0)
         self._emitter.sent(arrival.message, onward, refusal)
         return acked(arrival, Verdict.CLAIMED) if refusal is None else self._left(arrival, delay, why)
+
+    def beside_stream(self, arrival: Arrival, claim: Claim, missing: SettingsError | KeyUnavailable) -> Ending:
+        """Let the flow's queue keep a stream's record whose stage misses a setting or a key, as the same attempt.
+
+        Its shard goes on: others there may not need it. Raises what is missing for all other records, and
+        where no queue takes it.
+        """
+        if not arrival.envelope.source.is_stream:
+            raise missing
+        try:
+            onward = self._retried(arrival, arrival.message, 0, continued=claim.item.epoch)
+        except TooLarge:
+            raise missing from None
+        release(self._services, claim)
+        refusal = self._services.sender.send([onward]).get(0)
+        self._emitter.sent(arrival.message, onward, refusal)
+        if refusal is not None:
+            raise missing
+        self._emitter.broken(arrival.envelope, arrival, missing, str(missing))
+        return acked(arrival, Verdict.CLAIMED, why=str(missing))
 
     def _left(self, arrival: Arrival, delay: int, why: str) -> Ending:
         """Leave the record in its queue, for as long as its run is put off."""

@@ -72,3 +72,10 @@ def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, d
     if chosen.give_up_after is not None and attempt.age + timedelta(seconds=delay) > chosen.give_up_after:
         return Never(f"the next attempt would come later than {chosen.give_up_after} after the request")
     return Again(delay, why)
+
+
+def only_error(error: BaseException) -> BaseException:
+    """Return the one error of a group, as of an ``asyncio.TaskGroup`` in which one task has failed. Else the error."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -25,6 +25,7 @@ from flowguard.group import GroupEnd
 from flowguard.names.ids import ObjectId, RequestId, name_problem
 from flowguard.outcome import AskGroup, WaitForGroup
 from flowguard.payload.encoding import encode
+from flowguard.payload.readable import comparable
 from flowguard.protocol.groups import (
     GROUP,
     LONGEST_GROUP_NAME,
@@ -149,14 +150,15 @@ class GroupPlanner(NamedTuple):
         return plan._replace(is_sealed=ask.to.codec is not None, key=key)
 
     def _request(self, ask: AskGroup, plan: GroupPlan, member: Member, pair: Any) -> tuple[GroupRequest, GroupRequest]:
-        """Return a request as its row holds it, and the same unsealed."""
+        """Return a request as its row holds it, and the same unsealed, as it is compared."""
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise self._refused(f"its requests are pairs of a name and a payload, and one is {type(pair).__name__}")
         name, payload = pair
         if problem := _name_problem(name):
             raise self._refused(f"the name {shown(name)} {problem}")
         if not plan.flow:
-            return (request := GroupRequest(name, encode(payload))), request
+            request = GroupRequest(name, encode(payload))
+            return request, request._replace(body=comparable(payload, request.body))
         own_id = request_id(self.planner.message, member)
         message, _ = ask.to.request(
             payload,
@@ -167,7 +169,7 @@ class GroupPlanner(NamedTuple):
         )
         given_id = "" if message.request_id == own_id else message.request_id
         plain = GroupRequest(name, message.body, message.object_id, given_id)
-        return plain._replace(body=message.text), plain
+        return plain._replace(body=message.text), plain._replace(body=comparable(payload, message.body))
 
     def _check_sends(self, plan: GroupPlan, shard: NewShard) -> None:
         """Build the message of each request once, so that one that cannot go is refused before it is saved."""

@@ -216,8 +216,12 @@ def test_a_refusal_that_does_not_pass_is_not_waited_for(code: str, aws: Embedded
         raise AssertionError("it waits")
 
     settings = Settings(token_keys=SecretStr("ssm:/flowguard/keys"))
-    with intercept(refuses), pytest.raises(KeyUnavailable, match=f"/flowguard/keys cannot be used now: .*{code}"):
+    with (
+        intercept(refuses),
+        pytest.raises(KeyUnavailable, match=f"/flowguard/keys cannot be used now: .*{code}") as met,
+    ):
         aws_tokens(settings, Clients(), ManualClock(), pause=pause).make("orders", ROW, 1)
+    assert met.value.refused
 
 
 def test_stored_keys_that_are_malformed_are_not_waited_for(aws: EmbeddedAWS) -> None:
@@ -239,7 +243,8 @@ def test_a_store_that_stays_busy_is_given_up_after_a_few_tries(aws: EmbeddedAWS)
         raise refusal("ThrottlingException", call)
 
     settings = Settings(signing_keys=SecretStr("ssm:/flowguard/keys"))
-    with intercept(refuses), pytest.raises(KeyUnavailable, match="ThrottlingException"):
+    with intercept(refuses), pytest.raises(KeyUnavailable, match="ThrottlingException") as met:
         aws_signer(settings, Clients(), ManualClock(), random.Random(0), pauses.append).sign("it")
+    assert not met.value.refused
     assert len(pauses) == len(PAUSES)
     assert all(one <= most for one, most in zip(pauses, PAUSES, strict=True))

@@ -100,6 +100,19 @@ def test_an_argument_whose_own_property_raises_is_no_missing_key() -> None:
         read_key("order_id", Careless())
 
 
+class Tagged(BaseModel):
+    tags: set[int]
+
+
+def test_sets_of_models_are_digested_in_one_order() -> None:
+    """A set of texts has another order in each process."""
+    large = set(range(1_000))
+    large.difference_update(set(range(1_000)) - {5, 8, 900})
+    one, other = Tagged(tags={5, 8, 900}), Tagged.model_construct(tags=large)
+    assert one.model_dump_json() != other.model_dump_json()
+    assert read_digest("of", {"of": one}) == read_digest("of", {"of": other})
+
+
 def test_a_payload_that_holds_itself_has_no_digest() -> None:
     endless: list[Any] = []
     endless.append(endless)

@@ -13,9 +13,19 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, ImportString, TypeAdapter, ValidationError, field_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ImportString,
+    RootModel,
+    TypeAdapter,
+    ValidationError,
+    field_serializer,
+)
 
 from flowguard.errors import PayloadLost, RunFailed
+from flowguard.payload import encoding
 from flowguard.payload.encoding import decode, encode, encode_json, is_payload_type, problems_of
 from flowguard.testing import hostile
 
@@ -136,6 +146,11 @@ class Plain:
     rates: list[float]
 
 
+@dataclass(slots=True)
+class Slotted:
+    rate: float | None = None
+
+
 @pytest.mark.parametrize(
     ("value", "place"),
     [
@@ -146,7 +161,10 @@ class Plain:
         (Rate(rate=1, beside={"low": math.inf}), "Rate.beside.low"),
         ({"of": [Rate()]}, r"dict.of\[0\].rate"),
         ({"of": Plain([math.nan])}, r"dict.of.rates\[0\]"),
+        ({"of": Slotted(math.nan)}, "dict.of.rate"),
         (Bare(), "Bare.rate"),
+        (RootModel[float](math.nan), r"RootModel\[float\]"),
+        ({"of": RootModel[list[float]]([1, math.inf])}, r"dict.of\[1\]"),
         (math.nan, "float"),
     ],
 )
@@ -155,12 +173,21 @@ def test_what_is_no_number_is_refused_by_its_place(value: object, place: str) ->
         encode_json(value)
 
 
+def test_a_value_with_a_none_alone_is_not_put_beside_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compared(*_: object) -> None:
+        raise AssertionError("no float of it is odd")
+
+    monkeypatch.setattr(encoding, "_no_number", compared)
+    assert encode_json({"of": [None, 1.5, Plain([2.5])]}) == '{"of":[null,1.5,{"rates":[2.5]}]}'
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
         (Named(), '{"rate":"NaN","beside":{}}'),
         (Noted(beside={"low": None}), '{"rate":"unknown","beside":{"low":null}}'),
         ({"NaN": "Infinity", "n": [None, 1.5]}, '{"NaN":"Infinity","n":[null,1.5]}'),
+        ({"of": Slotted()}, '{"of":{"rate":null}}'),
     ],
 )
 def test_what_a_model_writes_in_place_of_no_number_travels(value: object, text: str) -> None:

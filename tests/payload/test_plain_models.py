@@ -49,7 +49,30 @@ class Order(BaseModel):
     key: UUID | None = None
     lines: list[Line] = []
     notes: dict[str, str] = {}
-    before: Order | None = None
+    first: Line | None = None
+    racks: dict[str, list[Line]] = {}
+
+
+def lacking() -> Line:
+    line = Line(sku="pen")
+    del line.sku
+    return line
+
+
+class Named(str):
+    """Its objects have a dict, which pydantic writes in the place of a model without a word."""
+
+
+class Other(BaseModel):
+    name: str = ""
+
+
+class Bare(BaseModel):
+    name: str = "bare"
+
+
+class Shelf(BaseModel):
+    bare: Bare = Bare()
 
 
 def model(**fields: Any) -> type[BaseModel]:
@@ -122,6 +145,11 @@ class Colour(enum.StrEnum):
     RED = "red"
 
 
+class Tree(BaseModel):
+    name: str = ""
+    parts: list[Tree] = []
+
+
 class Forbidding(BaseModel):
     model_config = ConfigDict(extra="forbid")
     x: str
@@ -162,6 +190,7 @@ OTHERS: Final[dict[str, type[BaseModel]]] = {
     "a private attribute": Private,
     "a setting": Forbidding,
     "a root": RootModel[list[str]],
+    "a model that contains itself": Tree,
 }
 
 
@@ -176,19 +205,16 @@ def test_whatever_else_a_model_says_it_is_not(name: str) -> None:
 
 
 lines = st.builds(Line, sku=st.text(), count=st.integers())
-orders = st.recursive(
-    st.builds(
-        Order,
-        order_id=st.text(),
-        paid=st.booleans(),
-        at=st.none() | st.datetimes(timezones=st.just(UTC) | st.none()),
-        day=st.none() | st.dates(),
-        key=st.none() | st.uuids(),
-        lines=st.lists(lines, max_size=3),
-        notes=st.dictionaries(st.text(), st.text(), max_size=3),
-    ),
-    lambda inner: st.builds(Order, order_id=st.text(), before=inner),
-    max_leaves=3,
+orders = st.builds(
+    Order,
+    order_id=st.text(),
+    paid=st.booleans(),
+    at=st.none() | st.datetimes(timezones=st.just(UTC) | st.none()),
+    day=st.none() | st.dates(),
+    key=st.none() | st.uuids(),
+    lines=st.lists(lines, max_size=3),
+    notes=st.dictionaries(st.text(), st.text(), max_size=3),
+    first=st.none() | lines,
 )
 
 
@@ -208,9 +234,10 @@ def not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readable, "encode", read)
 
 
-def test_a_plain_model_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_model_is_not_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     not_read(monkeypatch)
     assert written(Line, Line(sku="pen"), what="the line") == '{"sku":"pen","count":1}'
+    assert '"at":null' in written(Order, Order(order_id="o1"), what="the order")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +247,7 @@ def test_a_plain_model_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
         lambda order: setattr(order.lines[0], "count", "many"),
         lambda order: order.notes.update(a=[1]),
         lambda order: setattr(order, "at", "tomorrow"),
-        lambda order: setattr(order, "before", "this"),
+        lambda order: setattr(order, "first", "this"),
     ],
 )
 def test_a_value_of_another_type_that_was_assigned_is_noticed(spoil: Callable[[Order], object]) -> None:
@@ -236,3 +263,46 @@ def test_a_value_of_another_type_that_was_assigned_is_noticed(spoil: Callable[[O
 def test_half_a_surrogate_pair_is_no_text() -> None:
     with pytest.raises(TypeError, match="cannot become JSON"):
         written(Line, Line.model_construct(sku="\ud800", count=1), what="the line")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "place"),
+    [
+        (lambda order: setattr(order, "order_id", None), "order_id"),
+        (lambda order: setattr(order.lines[0], "count", None), "lines.0.count"),
+        (lambda order: order.notes.update(a=None), "notes.a"),
+        (lambda order: delattr(order, "order_id"), "order_id"),
+        (lambda order: delattr(order.lines[0], "sku"), "lines.0.sku"),
+        (lambda order: setattr(order, "first", Named("a line")), "first.sku"),
+        (lambda order: setattr(order, "first", Other()), "first.sku"),
+        (lambda order: order.racks.update(a=[lacking()]), "racks.a.0.sku"),
+    ],
+)
+def test_a_value_that_is_missing_is_noticed(spoil: Callable[[Order], object], place: str) -> None:
+    order = Order(order_id="o1", lines=[Line(sku="pen")], at=datetime(2026, 1, 2, tzinfo=UTC), day=date(2026, 1, 2))
+    spoil(order)
+    with pytest.raises(PayloadLost, match=f"the order would not be read again as Order: {place}"):
+        written(Order, order, what="the order")
+
+
+def test_a_tree_that_is_deeper_than_pydantic_reads_is_refused() -> None:
+    tree = Tree()
+    for _ in range(120):
+        tree = Tree(parts=[tree])
+    with pytest.raises(PayloadLost, match="recursion limit"):
+        written(Tree, tree, what="the tree")
+
+
+def test_another_model_in_the_place_of_one_with_defaults_is_refused() -> None:
+    shelf = Shelf()
+    shelf.bare = Line(sku="pen")  # type: ignore[assignment]  # as who does not check types
+    with pytest.raises(PayloadLost, match="bare changes"):
+        written(Shelf, shelf, what="the shelf")
+
+
+class Longer(Line):
+    more: int = 1
+
+
+def test_a_derived_model_inside_is_read_as_the_declared_one() -> None:
+    assert written(Order, Order(order_id="o", first=Longer(sku="pen")), what="it").count("more") == 0

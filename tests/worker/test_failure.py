@@ -11,7 +11,7 @@ import pytest
 
 from flowguard.errors import Reject, Retry, RunFailed, TooManyWrites
 from flowguard.retry import Exponential, Fixed, RetryPolicy
-from flowguard.worker.failure import Again, Attempt, Never, after_failure
+from flowguard.worker.failure import Again, Attempt, Never, after_failure, only_error
 
 
 class GatewayDown(ConnectionError):
@@ -90,3 +90,11 @@ def test_jitter_takes_its_share_off_the_delay_and_nothing_else() -> None:
     assert min(delays) >= 80
     assert max(delays) <= 100
     assert len(delays) > 10, "they are spread"
+
+
+def test_the_error_of_a_group_with_one_is_that_one() -> None:
+    error = Reject("no")
+    assert only_error(error) is error
+    assert only_error(ExceptionGroup("tasks", [ExceptionGroup("more", [error])])) is error
+    several = ExceptionGroup("tasks", [error, RuntimeError()])
+    assert only_error(several) is several

@@ -464,6 +464,33 @@ def test_a_group_that_does_not_begin_as_it_was_saved_is_refused(requests: Callab
     assert saves.shards == []
 
 
+class TaggedShop(BaseModel):
+    shop_id: str
+    tags: set[int]
+
+
+class CountTagged(Stage[TaggedShop], name="count"):
+    def handle(self, shop: TaggedShop, step: Step) -> Outcome:
+        return Done()
+
+
+class CountTaggedShop(Flow, name="count-shop", object_id="shop_id", version=4, trust_senders=True):
+    stages = (CountTagged,)
+
+
+@pytest.mark.parametrize("to", [CountTaggedShop, Queue("shops")])
+def test_sets_of_another_order_are_the_same_requests(to: Any) -> None:
+    """A set of texts has another order in each process."""
+    large = set(range(1_000))
+    large.difference_update(set(range(1_000)) - {5, 8, 900})
+    one, other = ([(name, TaggedShop(shop_id=name, tags=tags)) for name in SHOPS] for tags in ({5, 8, 900}, large))
+    for _, shop in other:
+        shop.tags = large
+    assert other[0][1].model_dump_json() != one[0][1].model_dump_json()
+    part, _ = a_part(AddUp.when_group(asked_group(to, one, {}), within=HOUR), 1, OTHERS[0])
+    the_rest(AddUp.when_group(asked_group(to, other, {}), within=HOUR), [part])
+
+
 def test_two_parts_of_which_the_generator_gives_only_the_first_are_refused() -> None:
     first, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
     second, _ = a_part(asked(shops(*SHOPS)), 2, OTHERS[1], [first])

@@ -11,9 +11,10 @@ from pydantic import BaseModel
 
 from flowguard import PER_REQUEST, Done, Flow, Outcome, Settings, Stage, Step, lambda_handler
 from flowguard.aws.clients import Clients
-from flowguard.aws.services import aws_services
+from flowguard.aws.services import aws_services, aws_store
 from flowguard.clock import no_pause
 from flowguard.flow import AnyFlow
+from flowguard.protocol.run import Status
 from flowguard.testing import FlowClock, MemoryAWS, dynamodb_event, kafka_event, kinesis_event
 from flowguard.testing.lambda_events import Event
 
@@ -132,3 +133,43 @@ KEYS = ({"B": "AAEq"}, {"S": ""}, {"S": "x" * 2_048}, {"S": "a#b"}, {"S": "\x00"
 @pytest.mark.parametrize("key", KEYS)
 def test_and_so_do_keys_that_name_no_object(key: dict[str, str]) -> None:
     assert left_after(ByKeys, dynamodb_event("stock", {"id": key})) == []
+
+
+class Approve(Stage[Record], name="approve", inbox="taken"):
+    def handle(self, record: Record, step: Step) -> Outcome:
+        if record.key == "large":
+            step.token("approval")
+        return Done()
+
+
+class Approvals(Flow, name="approvals", object_id="key", dead_letters="dead"):
+    stages = (Approve,)
+
+
+def test_a_setting_that_a_stage_misses_holds_no_shard_up() -> None:
+    with FlowClock() as clock, MemoryAWS(clock) as aws:
+        aws.create_table("flowguard")
+        for queue in ("taken", "dead"):
+            aws.create_queue(queue)
+
+        def called(event: Event, **settings: Any) -> Any:
+            services = aws_services(Settings(**settings), Clients(), clock=clock, pause=no_pause)
+            return lambda_handler(Approvals).using(services)(event)
+
+        assert called(kinesis_event("accounts", {"key": "large"})) == {"batchItemFailures": []}
+        sqs = aws.client("sqs")
+        url = sqs.get_queue_url(QueueName="taken")["QueueUrl"]
+        received: Any = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"], AttributeNames=["All"])
+        assert called(received)["batchItemFailures"], "it waits there until the setting is made"
+        assert called(received, token_keys=f"k1:{'7' * 64}") == {"batchItemFailures": []}
+        run = aws_store(Settings(), Clients()).read("approvals", "large")
+        assert run is not None
+        assert run.status is Status.COMPLETED
+
+
+def test_where_no_queue_takes_such_a_record_its_shard_waits() -> None:
+    with FlowClock() as clock, MemoryAWS(clock) as aws:
+        aws.create_table("flowguard")
+        services = aws_services(Settings(), Clients(), clock=clock, pause=no_pause)
+        answer = lambda_handler(Approvals).using(services)(kinesis_event("accounts", {"key": "large"}))
+        assert len(answer["batchItemFailures"]) == 1

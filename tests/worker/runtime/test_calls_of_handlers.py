@@ -14,9 +14,10 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step
-from flowguard.errors import KeyUnavailable, SettingsError
+from flowguard.errors import KeyUnavailable, Reject, SettingsError, WorkerFenced
 from flowguard.events import EventType
 from flowguard.group import GroupEnd
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -148,6 +149,32 @@ def test_of_several_errors_all_have_to_be_of_such_calls(at: Scene, other: Except
     assert at.told(EventType.RETRIED) == costs
 
 
+async def in_a_group(pricing: Pricing, step: Step[OrderState]) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.to_thread(pricing, step))
+
+
+def rejects(step: Step[OrderState]) -> None:
+    raise Reject("sold out")
+
+
+def is_fenced(step: Step[OrderState]) -> None:
+    raise WorkerFenced("newer run")
+
+
+@pytest.mark.parametrize(("pricing", "event"), [(rejects, EventType.FAILED), (is_fenced, EventType.FENCED)])
+def test_one_error_of_a_group_counts_as_if_it_were_raised_alone(at: Scene, pricing: Pricing, event: EventType) -> None:
+    at.script.pricing = lambda step: asyncio.run(in_a_group(pricing, step))
+    at.deliver(at.message())
+    assert (at.told(event), at.told(EventType.RETRIED)) == (1, 0)
+
+
+def test_a_table_that_is_denied_within_a_group_costs_no_attempt(at: Scene) -> None:
+    with refused_within(at, lambda step: asyncio.run(in_a_group(applied, step)), ERRORS["denied"]):
+        assert at.deliver(at.message()) == [False]
+    assert at.told(EventType.RETRIED) + at.told(EventType.FAILED) == 0
+
+
 @pytest.mark.parametrize("error", [KeyUnavailable("ssm:keys", "no answer"), SettingsError("FLOWGUARD_KEYS", "no")])
 def test_keys_and_settings_cost_none_wherever_they_are_missed(at: Scene, error: Exception) -> None:
     def misses(step: Step[OrderState]) -> None:
@@ -156,6 +183,25 @@ def test_keys_and_settings_cost_none_wherever_they_are_missed(at: Scene, error: 
     at.script.pricing = misses
     assert at.deliver(at.message()) == [False]
     assert at.told(EventType.RETRIED) + at.told(EventType.FAILED) == 0
+
+
+def asks_for_a_token(step: Step[OrderState]) -> None:
+    """No key is set for it."""
+    if step.object_id == "o2":
+        step.token("approval")
+
+
+def lacks_its_key(step: Step[OrderState]) -> None:
+    if step.object_id == "o2":
+        raise KeyUnavailable("ssm:/keys", "ParameterNotFound", refused=True)
+
+
+@pytest.mark.parametrize("pricing", [asks_for_a_token, lacks_its_key])
+def test_a_setting_or_key_that_one_stage_misses_holds_up_its_record_alone(at: Scene, pricing: Pricing) -> None:
+    at.script.pricing = pricing
+    several = [at.order(object_id, request_id=RequestId(object_id)) for object_id in ("o1", "o2", "o3")]
+    assert at.deliver(*several) == [True, False, True]
+    assert at.told(EventType.RETURNED) == 0
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.utils import parse_timestamp
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from flowguard.errors import ConditionFailed, Reject
 from flowguard.events import EventType
@@ -255,6 +255,12 @@ def test_a_call_that_raised_may_be_made_again_under_its_name(at: Scene) -> None:
     assert got == [7, 8]
 
 
+class ReadAs(BaseModel):
+    """It does not read what it writes."""
+
+    x: str = Field(validation_alias="in_x", serialization_alias="out_x")
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [
@@ -274,6 +280,11 @@ def test_a_call_that_raised_may_be_made_again_under_its_name(at: Scene) -> None:
         (lambda step: step.modify("orders", {"id": "x"}, 5), "has 5 for its change"),
         (lambda step: step.once("a", object), "has made its call, and cannot remember the result"),
         (lambda step: step.once("a", itself), "has made its call, and cannot remember the result"),
+        (
+            lambda step: step.once("a", lambda: ReadAs(in_x="1"), ReadAs),
+            "and cannot remember the result: its text is no",
+        ),
+        (lambda step: step.once("a", lambda: {"in": "1"}, ReadAs), "in_x: Field required"),
         (
             lambda step: step.once("a", lambda: random.Random(1).randbytes(450_000).hex()),
             "'a' is to remember is too large",
