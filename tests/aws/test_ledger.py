@@ -457,3 +457,7 @@ def test_of_many_calls_at_one_moment_one_has_the_key(dynamodb_local_url: str) ->
     for answers in zip(*rounds, strict=True):
         assert sum(isinstance(answer, KeyClaim) for answer in answers) == 1
         assert {answer.verdict for answer in answers if isinstance(answer, Met)} == {KeyVerdict.BUSY}
+
+
+def test_what_is_not_there_is_not_removed(memory: Clients) -> None:
+    assert ledger(memory).remove("charge", "o-1", NOW) is None

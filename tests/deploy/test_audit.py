@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from flowguard.cli import main
-from flowguard.deploy.audit import audited
+from flowguard.deploy.audit import audited, audited_json
 from flowguard.deploy.cloudformation import cloudformation
 from flowguard.deploy.key_policy import key_policies
 from flowguard.deploy.needs import Deployment, Target
@@ -235,15 +235,43 @@ def test_a_reviewer_reads_what_was_read_before() -> None:
     assert f"{all_of_it()}\n" == READ.read_text(encoding="utf-8")
 
 
-def test_who_is_in_another_account_is_moved_nothing() -> None:
-    given = {
-        "account": "210987654321",
-        "queues": {"payments-to-book": {"name": f"arn:aws:sqs:eu-west-1:{'1' * 12}:book"}},
-    }
-    options = DeployOptions.model_validate(given)
+@pytest.mark.parametrize(
+    ("account", "elsewhere", "moved"),
+    [
+        ("210987654321", "payments-to-book", ["SQS from payments"]),
+        (None, "payments-to-book", ["SQS from book", "SQS from payments"]),
+        ("210987654321", "take-payment-killed", []),
+        ("111111111111", "take-payment-killed", ["SQS from payments", "SQS from payments-to-book"]),
+    ],
+)
+def test_sqs_moves_nothing_to_another_account(account: str | None, elsewhere: str, moved: list[str]) -> None:
+    options = DeployOptions.model_validate(
+        {"account": account, "queues": {elsewhere: {"name": "arn:aws:sqs:eu-west-1:111111111111:book"}}}
+    )
     text = audited(needs("flows.take_payment.handlers", options=options), options)
-    assert "SQS from payments-to-book" not in text
-    assert "SQS from payments" in text
+    killed = "book" if elsewhere == "take-payment-killed" else "take-payment-killed"
+    [sent] = [line for line in of_queue(text, killed) if line.startswith("sent")]
+    assert [who for who in sorted(sent.removeprefix("sent to by ").split(", ")) if who.startswith("SQS")] == moved
+
+
+def test_a_bucket_that_tells_a_queue_sends_to_it() -> None:
+    [sent] = [line for line in of_queue(audit_of("uploading"), "files") if line.startswith("sent")]
+    assert "the bucket uploads" in sent
+
+
+def test_of_a_queue_that_is_there_nothing_is_said_of_who_is_denied() -> None:
+    for existing in (True, False):
+        given: dict[str, Any] = {"operators": ["on-call"], "queues": {"take-payment-killed": {"existing": existing}}}
+        options = DeployOptions.model_validate(given)
+        facts = json.loads(audited_json(needs("flows.take_payment.handlers", options=options), options))
+        [killed] = [queue for queue in facts["queues"] if queue["name"] == "take-payment-killed"]
+        assert (killed["made"], killed["denies_others"]) == (not existing, not existing)
+
+
+def test_senders_of_two_other_accounts_use_a_key_too() -> None:
+    roles = [f"arn:aws:iam::{account}:role/shop" for account in ("210987654321", "321098765432")]
+    text, *_ = secured("take_payment", account="123456789012", queues={"payments": {"senders": roles}})
+    assert ", for arn:aws:iam::210987654321:root, arn:aws:iam::321098765432:root: kms:" in text
 
 
 if __name__ == "__main__":

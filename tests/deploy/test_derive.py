@@ -27,6 +27,7 @@ from flowguard import (
     callback_handler,
     dlq_handler,
     lambda_handler,
+    start_handler,
 )
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import find_functions
@@ -41,6 +42,7 @@ from tests.deploy.waiting import PAYMENTS, Later, Order, Wait
 AnyStep = Step[Any]
 MODULE = "shop_handlers"
 DAY = 86_400
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
 class Ship(Stage[Order], name="ship", inbox="to-ship"):
@@ -84,9 +86,9 @@ def refusal(deploy: Deploy, options: dict[str, Any] | None = None, /, **handlers
     return str(refused.value)
 
 
-def made(stages: tuple[AnyStage, ...], **options: Any) -> AnyFlow:
+def made(stages: tuple[AnyStage, ...], module: str = __name__, **options: Any) -> AnyFlow:
     names = {"name": "own", "object_id": "order_id", **options}
-    return types.new_class("Own", (Flow,), names, lambda body: body.update(stages=stages, __module__=__name__))
+    return types.new_class("Own", (Flow,), names, lambda body: body.update(stages=stages, __module__=module))
 
 
 # -- what is needed
@@ -469,13 +471,14 @@ def test_events_of_a_bus_arrive_through_a_queue(deploy: Deploy) -> None:
     assert needed.queue("own-events").rules == (paid,)
 
 
-def test_long_delays_need_the_scheduler(deploy: Deploy) -> None:
-    class Patient(
-        Stage[Order], name="patient", retry=RetryPolicy(max_delay=timedelta(hours=3), backoff=Exponential(first=600))
-    ):
-        def handle(self, order: Order, step: AnyStep) -> Outcome:
-            return Done()
+class Patient(
+    Stage[Order], name="patient", retry=RetryPolicy(max_delay=timedelta(hours=3), backoff=Exponential(first=600))
+):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        return Done()
 
+
+def test_long_delays_need_the_scheduler(deploy: Deploy) -> None:
     needed = deploy(own=lambda_handler(made((Patient,), long_delays=True)))
     assert needed.long_delays
     assert {Target.SCHEDULES, Target.SCHEDULER_ROLE} < {one.on for one in needed.function("own").permissions}
@@ -779,3 +782,107 @@ def test_two_flows_of_one_name_are_named(deploy: Deploy) -> None:
 def test_a_module_without_handlers_says_where_they_may_be() -> None:
     with pytest.raises(CannotDeploy, match=r"name the module that has them, such as flows\.take_payment\.handlers"):
         find_functions(["flows.take_payment.flow"])
+
+
+# -- what each guard of it is for
+
+
+class Decide(Stage[Order], name="decide", then=("later",)):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        return Later.when_all(decision=step.token("decision"), within=timedelta(days=1))
+
+
+def test_the_url_of_a_function_has_a_name_that_no_other_function_has(deploy: Deploy) -> None:
+    flow = made((Decide, Later))
+    handlers = {"own": lambda_handler(flow), "answers": callback_handler(flow), "killed": dlq_handler(flow)}
+    taken = {"functions": {"own": {"name": "x-url"}, "answers": {"name": "x"}}}
+    assert "would be named 'x-url', as another function is" in refusal(deploy, taken, **handlers)
+    free = deploy({"functions": {"own": {"name": "x"}, "killed": {"name": "x-url"}}}, **handlers)
+    assert {"x", "x-url"} <= {function.name for function in free.functions}
+
+
+def test_each_flow_that_is_answered_from_outside_needs_who_takes_that(deploy: Deploy) -> None:
+    linked, called = made((Decide, Later)), made((Wait, Later), name="called", callbacks=PAYMENTS, inbox="called")
+    handlers = {"own": lambda_handler(linked), "others": lambda_handler(called)}
+    for answered, left in ((linked, "called"), (called, "own")):
+        told = refusal(deploy, **handlers, answers=callback_handler(answered))
+        assert told.partition(" is answered from outside")[0].rpartition(" ")[2] == left
+
+
+def test_a_fifo_queue_with_a_large_batch_is_named(deploy: Deploy) -> None:
+    class Only(Stage[Order], name="only", inbox="own.fifo"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    told = refusal(deploy, {"defaults": {"batch_size": 100}}, own=lambda_handler(made((Only,))))
+    assert "reads the FIFO queue 'own.fifo', whose batches have at most 10 records" in told
+
+
+def test_tables_that_cannot_be_what_they_are_used_for_are_named(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = refusal(deploy, {"settings": {"table": "parcels"}}, shop=lambda_handler(Shop))
+    assert "'parcels' is the table of the run items, and shop/ship has it as its own" in taken
+    monkeypatch.setitem(TABLES, "no name", "id")
+    assert "'no name' is no table's name; DynamoDB takes" in refusal(deploy, shop=lambda_handler(Shop))
+
+    class Computed(Stage[Order], name="computed", inbox="own"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            step.put(f"orders-{order.order_id}", order)
+            return Done()
+
+    flow = made((Computed,), module=MODULE)
+    told = refusal(deploy, own=lambda_handler(flow))
+    assert f"name the tables in TABLES of {MODULE}" in told
+
+
+def test_links_are_of_the_url_that_answers_them(deploy: Deploy) -> None:
+    flow = made((Decide, Later), callbacks=PAYMENTS)
+    handlers = {
+        "own": lambda_handler(flow),
+        "answers": callback_handler(flow),
+        "a_start": start_handler(flow, object_field="order_id"),
+    }
+    needed = deploy({"functions": {"a_start": {"url_concurrency": 0}}}, **handlers)
+    urls = {function.name: function.reserved for function in needed.functions if function.has_url}
+    assert urls == {"own-answers-url": 10, "own-a-start": None}
+    assert needed.function("own-answers").reads == ("payments",), "the same handler reads callbacks, without a URL"
+    assert needed.function("own").links_to == "own-answers-url"
+    given = deploy({"settings": {"answers_url": "https://links.example.com/"}}, **handlers).function("own")
+    assert given.links_to is None
+    assert dict(given.environment)["FLOWGUARD_ANSWERS_URL"] == "https://links.example.com/"
+
+
+def test_options_of_groups_and_secrets_that_nothing_uses_are_noted(deploy: Deploy) -> None:
+    said = {
+        "schedule_groups": {"flowguard": {}, "others": {}},
+        "secrets": {name: {"kms_key": KEY} for name in ("parcels", "shop-keys")},
+        "settings": {"signing_keys": "secretsmanager:shop-keys"},
+    }
+    notes = [note for note in deploy(said, shop=lambda_handler(Shop)).notes if "it has no effect" in note]
+    named = [note.partition("]")[0].partition("[")[2] for note in notes]
+    assert named == ["schedule_groups.others", "secrets.parcels", "schedule_groups.flowguard"]
+
+
+def test_a_group_of_schedules_is_made_unless_the_options_say_that_it_is_there(deploy: Deploy) -> None:
+    flow = made((Patient,), long_delays=True)
+    there = [
+        deploy({"schedule_groups": {"flowguard": {"existing": existing}}}, own=lambda_handler(flow)).existing_group
+        for existing in (False, True)
+    ]
+    assert there == [False, True]
+
+
+def test_each_flow_without_a_function_of_dead_letters_or_a_list_of_receivers_is_noted(deploy: Deploy) -> None:
+    listed = made((Later,), inbox="own", reply_to=())
+    handlers = {"shop": lambda_handler(Shop), "own": lambda_handler(listed)}
+    notes = deploy(**handlers, killed=dlq_handler(listed)).notes
+    assert [note.partition(" ")[0] for note in notes if "has no dlq_handler" in note] == ["shop"]
+    assert [note.partition(" lists")[0] for note in notes if "reply_to=(…)" in note] == ["shop"]
+
+
+@pytest.mark.parametrize(("count", "noted"), [(10, False), (11, True)])
+def test_a_role_with_more_policies_than_iam_takes_is_noted(deploy: Deploy, count: int, noted: bool) -> None:
+    policies = [f"arn:aws:iam::123456789012:policy/p{number}" for number in range(count)]
+    notes = deploy({"defaults": {"policies": policies}}, shop=lambda_handler(Shop)).notes
+    assert any(f"has {count} policies, and a role has 10" in note for note in notes) is noted

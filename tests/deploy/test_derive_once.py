@@ -234,3 +234,11 @@ def test_a_table_that_a_stage_writes_too_expires(deploy: Deploy) -> None:
 
 def test_a_name_that_dynamodb_does_not_take_is_named(deploy: Deploy) -> None:
     assert "'k' is no table's name" in refusal(deploy, handler=charge_of(table="k").batch)
+
+
+@pytest.mark.parametrize(("chosen", "existing"), [({"warm_writes": 4_000}, False), ({"existing": True}, True)])
+def test_a_table_of_keys_is_made_unless_the_options_say_that_it_is_there(
+    deploy: Deploy, chosen: dict[str, Any], existing: bool
+) -> None:
+    needed = deploy({"tables": {"flowguard": chosen}}, handler=charge_of().batch)
+    assert tables(needed) == [("flowguard", ("pk", "sk"), "ttl", existing)]

@@ -372,6 +372,13 @@ def test_several_flows_without_streams_share_a_function() -> None:
     assert needed_of(One, Two).functions[0].streams == ()
 
 
+def test_a_table_whose_changes_begin_runs_needs_a_stream() -> None:
+    class Stock(Flow, name="stock", object_id="page", streams=(TableStream("marks"),)):
+        stages = (Count,)
+
+    assert {table.name: table.has_stream for table in needed_of(Stock).tables} == {"flowguard": False, "marks": True}
+
+
 def test_a_stream_of_kinesis_may_have_the_name_of_a_table() -> None:
     class Alike(Flow, name="alike", object_id="page", streams=(KinesisStream("marks"), KinesisStream("flowguard"))):
         stages = (Count,)

@@ -270,6 +270,7 @@ def test_a_key_of_a_newer_version_is_passed_over() -> None:
 @pytest.mark.parametrize("signature", ["k1.00", "x" * 128])
 def test_a_signature_is_a_short_text(signature: str) -> None:
     assert Place.parse(message().own_attributes(signature)[PLACE].value).signature == signature
+    assert Place.parse('{"sig":null}').signature is None
 
 
 def test_null_is_as_good_as_nothing() -> None:

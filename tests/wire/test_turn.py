@@ -25,6 +25,7 @@ def test_a_turn_travels_with_its_message(turn: Turn) -> None:
 def test_a_message_that_waits_for_nothing_says_nothing_of_it() -> None:
     assert "turn" not in MESSAGE.own_attributes()[PLACE].value
     assert Place.parse(MESSAGE.own_attributes()[PLACE].value).turn is None
+    assert Place.parse('{"turn": null}').turn is None
 
 
 @pytest.mark.parametrize(

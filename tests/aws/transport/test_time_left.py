@@ -161,10 +161,14 @@ def test_a_request_that_nobody_reads_is_sent_no_longer() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-def test_nothing_is_sent_when_no_time_is_left(seconds: float) -> None:
+def test_nothing_is_sent_when_no_time_is_left(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def send(connection: socket.socket, request: bytes) -> None:
+        raise AssertionError("it was sent")
+
     with served(Reply(answer(200, {}))) as server:
         connections = Connections(server.url, clock=lambda: 5.0)
         connections.open()
+        monkeypatch.setattr(socket.socket, "sendall", send)
         with pytest.raises(ReadTimeoutError):
             connections.exchange(b"POST / HTTP/1.1\r\n\r\n", seconds)
     assert server.requests == []

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
+    "None stands for no value, whichever of the two is left": ("deploy.derive._reserved: None → forced false",),
     "it spares the work of finding nothing": (
         "aws.commit_call._add_callers: item.askers → forced true",
         "aws.transport.answers._content: body == b'{}' → forced false",
