@@ -9,7 +9,7 @@ from flowguard.names.ids import Owner
 from flowguard.protocol.claims import kills_before
 from flowguard.protocol.run import Claim, RunItem
 from flowguard.wire.message import Message
-from flowguard.worker import claim_phase, fail_phase, kills, runtime
+from flowguard.worker import fail_phase, kills, runtime
 from flowguard.worker.ending import Ending, acked
 from flowguard.worker.failure import Again, Never, after_failure
 from flowguard.worker.given_up import GivenUp
@@ -92,7 +92,7 @@ FAILURES = (
     Mutant(
         "outage-counts",
         "a claim that is given back after an outage counts as a failed attempt",
-        ((claim_phase, "release", _counted),),
+        ((runtime, "release", _counted),),
         caught_by="newer-fails",
     ),
     Mutant("retry-same", "a retry does not count itself", ((Message, "again", _same_retry),), caught_by="used-up"),
