@@ -43,6 +43,7 @@ from flowguard.wire.tokens import NO_TOKENS, Tokens
 
 if TYPE_CHECKING:
     from flowguard.group import GroupAnswer
+    from flowguard.protocol.run import Claim
     from flowguard.recorded.read_answers import EndedGroup
     from flowguard.sql.fence import SqlDatabase
 
@@ -80,6 +81,8 @@ class Before(NamedTuple):
     group: EndedGroup | None = None
     reset_by: str | None = None
     """The last reset of the object."""
+    claim: Claim | None = None
+    """The claim of the hop. None for a step without a run."""
     children: Callable[[str], Needless] = lambda why: Needless((), 0)
     """Builds the requests, as cancelled, of the runs that were asked and have not answered."""
 
@@ -323,9 +326,8 @@ class Step(Generic[StateT]):
         from flowguard.sql.once_per_hop import SqlOfHop  # not needed to start a function
 
         before = self._before
-        hop = SqlOfHop(
-            database, self._message, before.epoch, self._clock.now(), self._early.is_current, before.reset_by
-        )
+        is_current, now = self._early.is_current, self._clock.now()
+        hop = SqlOfHop(database, self._message, before.epoch, now, is_current, before.reset_by, before.claim)
         return self._early.kept_elsewhere(name, statements, result, keeper=partial(hop.once, name))
 
     def is_current(self) -> bool:

@@ -132,7 +132,7 @@ _NO_RUN = RunName(RequestId(""), 0)
 
 
 def _of_a_run(item: RunItem, now: int) -> dict[str, Any]:
-    return _of_a_wait(item) if is_waiting(item) else _of_a_worker(item, now)
+    return _of_a_wait(item, now) if is_waiting(item) else _of_a_worker(item, now)
 
 
 def _of_a_restart(item: RunItem) -> dict[str, Any]:
@@ -161,7 +161,8 @@ def _of_a_worker(item: RunItem, now: int) -> dict[str, Any]:
     }
 
 
-def _of_a_wait(item: RunItem) -> dict[str, Any]:
+def _of_a_wait(item: RunItem, now: int) -> dict[str, Any]:
+    """Return the change that ends a wait. The lease, which nobody has, says when that was."""
     return {
         "UpdateExpression": expressions.CANCEL_WAIT,
         "ConditionExpression": expressions.CAN_CANCEL_WAIT,
@@ -172,6 +173,7 @@ def _of_a_wait(item: RunItem) -> dict[str, Any]:
             ":waiting": {"S": Status.WAITING.value},
             ":zero": number(0),
             ":yes": {"BOOL": True},
+            ":now": number(now),
         },
     }
 

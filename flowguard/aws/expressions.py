@@ -270,7 +270,7 @@ NOTE_CANCEL: Final = "SET of_run = if_not_exists(of_run, :run), #ttl = if_not_ex
 CAN_CANCEL_RESTART: Final = "epoch = :epoch"
 CANCEL_RESTART: Final = "SET cancelled = :cancelled"
 CAN_CANCEL_WAIT: Final = f"{_SAME_TIME} AND request_id = :request_id AND attribute_not_exists(reset_at) AND {_GOES_ON}"
-CANCEL_WAIT: Final = f"SET cancelled = :cancelled, {END_WAIT.removeprefix('SET ')}"
+CANCEL_WAIT: Final = f"SET cancelled = :cancelled, lease_until = :now, {END_WAIT.removeprefix('SET ')}"
 
 # of the copies of a deadline's message only one goes on: the first that comes after the message before them had sent
 # it, or one that comes when all others must be lost. The first is noted also where the wait is over: it proves what was

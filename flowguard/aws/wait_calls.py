@@ -156,7 +156,7 @@ def ended_by(item: RunItem, name: str) -> bool:
     """Answer whether an answer may have ended the wait, so that its message sends what goes on where a worker died.
 
     One that came after the end leaves that to the message which has ended it. A client that has cancelled the run may
-    have died too, and its call comes no more: then each answer does.
+    have died too, and its call comes no more: then an answer that comes much later does.
     """
     return item.cancelled_because is not None or (item.wait is not None and name in item.wait.answered)
 

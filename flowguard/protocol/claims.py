@@ -331,6 +331,19 @@ def finds_old_memory(claim: Claim) -> bool:
     return before.request_id != item.request_id and before.memo.is_of(item.request_id, item.hop)
 
 
+def takes_object(claim: Claim) -> bool:
+    """Answer whether the claim has found no item, or that of another request."""
+    return claim.before is None or claim.before.request_id != claim.item.request_id
+
+
+def committed_before(claim: Claim) -> int | None:
+    """Return when the item was committed before the run, which tells runs of one request id apart (ms).
+
+    It is the same in each attempt of the run's first hop. None for a later hop, and for one that has failed for good.
+    """
+    return claim.item.committed_at if claim.item.hop == 1 and claim.item.redrive == 0 else None
+
+
 def outlived(claim: Claim, now: int, retention: int) -> bool:
     """Answer whether a worker that has read no item may write one after another has been there and expired.
 

@@ -67,6 +67,9 @@ MOST_RESULTS: Final = 60_000
 """Bytes that the results of a hop may take: the Data API returns no row above 64 KB."""
 
 
+AFTER: Final = ""
+"""What stands among the results of a first hop for the commit before its run. No key of a result is empty."""
+
 HAS_ENDED: Final = (
     "the statements of step.sql have ended its transaction; leave COMMIT and ROLLBACK to the step. What they have "
     "committed stays, and is not remembered"
@@ -126,7 +129,9 @@ def checked_connection(connection: Any, kind: type[Connection]) -> Connection:
 class SqlFence(NamedTuple):
     """Which hop of which run asks, under which claim. Times are in ms since 1970.
 
-    ``reset_by`` is the last reset of the object, empty where there was none.
+    ``reset_by`` is the last reset of the object, empty where there was none. ``begins`` says that the claim has taken
+    the object from another request. ``after`` is when the object's item was committed before the run, the same in each
+    attempt of its first hop, and None elsewhere.
     """
 
     flow: str
@@ -137,6 +142,8 @@ class SqlFence(NamedTuple):
     epoch: int
     now: int
     reset_by: str = ""
+    begins: bool = False
+    after: int | None = None
 
     def is_behind(self, row: Sequence[Any]) -> bool:
         """Answer whether what has written the row is newer.
@@ -150,9 +157,28 @@ class SqlFence(NamedTuple):
 
     def results_of(self, row: Sequence[Any]) -> dict[str, str]:
         """Return what this hop has in the row, each result by its key."""
-        request_id, _, hop, reset_by, _, results = row
+        request_id, requested_at, hop, reset_by, _, text = row
         is_same = (request_id, hop, reset_by) == (self.request_id, self.hop, self.reset_by)
-        return dict(json.loads(results)) if is_same else {}
+        results = dict(json.loads(text)) if is_same else {}
+        return {} if self._is_of_earlier_run(requested_at, results) else results
+
+    def _is_of_earlier_run(self, requested_at: int, results: Mapping[str, str]) -> bool:
+        """Answer whether the results are of a run that the request's id had before another request had the object.
+
+        A copy of the request may have a later time in the first hop alone, and nothing was committed in between.
+        """
+        if requested_at >= self.requested_at:
+            return False
+        is_after_another = self.after is not None and results.get(AFTER, self._after) != self._after
+        return self.hop > 1 or self.begins or is_after_another
+
+    @property
+    def _after(self) -> str:
+        return str(self.after)
+
+    def noted(self, results: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the results as the row has them."""
+        return results if self.after is None else {**results, AFTER: self._after}
 
 
 def made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[[Any], str]) -> str:
@@ -194,7 +220,7 @@ def _made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[
         if fence.is_behind(row):
             raise FenceIsNewer(f"{TABLE} has a newer request or claim of {shown(fence.object_id)}")
         results[key] = make(transaction.handle)
-        text = json.dumps(results)
+        text = json.dumps(fence.noted(results))
         if len(text) > MOST_RESULTS:
             raise RunFailed(f"the results of step.sql take {len(text)} bytes in this hop, more than {MOST_RESULTS}")
         mine: dict[str, str | int] = {

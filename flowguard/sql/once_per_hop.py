@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flowguard.errors import FenceAhead, RunFailed, WorkerFenced
-from flowguard.protocol.run import FencedBy
+from flowguard.protocol.claims import committed_before, takes_object
+from flowguard.protocol.run import Claim, FencedBy
 from flowguard.recorded.remembered import idempotency_key
 from flowguard.sql.fence import FenceIsNewer, SqlDatabase, SqlFence, made_once
 from flowguard.startup.named_tuple import NamedTuple
@@ -16,7 +17,7 @@ from flowguard.wire.message import Message
 class SqlOfHop(NamedTuple):
     """The hop whose statements run in a database, under a claim of that ``epoch``. ``now`` is in ms since 1970.
 
-    ``reset_by`` is the last reset of its object: what was done before it counts no more.
+    ``reset_by`` is the last reset of its object: what was done before it counts no more. ``claim`` is that claim.
     """
 
     database: SqlDatabase
@@ -25,6 +26,7 @@ class SqlOfHop(NamedTuple):
     now: int
     is_current: Callable[[], bool]
     reset_by: str | None = None
+    claim: Claim | None = None
 
     def once(self, name: str, make: Callable[[Any], str]) -> str:
         """Return the text that ``make`` returns, which is called in the first attempt that commits.
@@ -37,6 +39,8 @@ class SqlOfHop(NamedTuple):
             raise RunFailed(f"a {kind} is no database of flowguard.sql; give Postgres(…), DataApi(…) or SQLite(…)")
         m, reset_by = self.message, "" if self.reset_by is None else self.reset_by
         fence = SqlFence(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, self.epoch, self.now, reset_by)
+        if self.claim is not None:
+            fence = fence._replace(begins=takes_object(self.claim), after=committed_before(self.claim))
         try:
             return made_once(self.database, fence, idempotency_key(m, name, None), make)
         except FenceIsNewer as newer:

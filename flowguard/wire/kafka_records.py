@@ -5,7 +5,7 @@
     {"eventSource": "aws:kafka", "eventSourceArn": …, "bootstrapServers": "b-1…:9092,b-2…:9092",
      "records": {"orders-0": [{"topic": "orders", "partition": 0, "offset": 15, "timestamp": …, "key": …, "value": …}]}}
 
-    id    <cluster's ARN>:orders-0;place=002.15          text  JSON: key, value, headers
+    id    <cluster's ARN>:orders-0;place=002.15:<time>   text  JSON: key, value, headers
     name  orders-0-15, by which the answer names it: {"partition": "orders-0", "offset": 15}
 """
 
@@ -130,11 +130,11 @@ class KafkaRecord:
         return text
 
     def _headers(self) -> dict[str, str]:
-        """Return the headers as text. Of one name twice the last counts. Java writes bytes from -128."""
+        """Return the headers with a value, as text. Of one name twice the last counts. Java has bytes from -128."""
         given, read = self._part["headers"], {}
         try:
             for header in given:
-                for name, numbers in header.items():
+                for name, numbers in ((name, numbers) for name, numbers in header.items() if numbers is not None):
                     read[name] = _text_of(b"".join(number.to_bytes(signed=number < 0) for number in numbers))
         except (AttributeError, TypeError, OverflowError):
             self._wrong("headers", f"expected lists of bytes by their names, got {json_kind(given)}")

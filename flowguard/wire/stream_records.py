@@ -4,7 +4,7 @@
 
     Kinesis    id  <stream's ARN>:<shard>;place=<sequence number>                text  the data
     DynamoDB   id  <stream's ARN>;item=…;place=<sequence number>:<event id>      text  JSON: change, keys, new, old, …
-    Kafka      id  <cluster's ARN>:<topic>-<partition>;place=<offset>            text  JSON: key, value, headers
+    Kafka      id  <cluster's ARN>:<topic>-<partition>;place=<offset>:<time>     text  JSON: key, value, headers
 """
 
 from __future__ import annotations
@@ -112,11 +112,12 @@ def _of_kafka(record: Mapping[str, Any], part: Mapping[str, Any], place: str) ->
     if not is_cluster(arn):
         raise EnvelopeError(name, "eventSourceArn", f"{arn[:80]!r} is not the ARN of a cluster of Kafka")
     read = KafkaRecord(part, name)
+    series, at = f"{arn}{read.series()}", read.moment()
     return StreamRecord(
         position=name,
-        id=id_in_series(f"{arn}{read.series()}", place_of_number(str(part["offset"]))),
+        id=id_in_series(series, f"{place_of_number(str(part['offset']))}:{at}"),  # a topic made anew begins at 0 again
         arn=arn,
-        at=read.moment(),
+        at=at,
         text=read.text(),
         partition_key=read.key(),
     )

@@ -101,6 +101,7 @@ class HandlePhase:
                 debugs=services.debug_sampled and is_sampled(message.trace),
                 group=None if claim.item.wait is None else self._ended_group(arrival, memory, claim.item.wait),
                 reset_by=claim.item.reset_by,
+                claim=claim,
                 children=lambda why: children_cancelled(arrival.flow, message, claim.item, why, services.signer),
             ),
         )

@@ -86,7 +86,8 @@ class Settler:
                                           answer: held         └▶ the copy of the answer, 20 s later: the run goes on
 
         Elsewhere another message is expected to say so, and this one would be a copy. ``is_last`` says that it has had
-        its time: the worker that was to send it may have died.
+        its time: the worker that was to send it may have died. So it is where the run was cancelled: who did that sends
+        the message, and a copy from each answer that is under way would end the run once more.
         """
         address, answer, use, waits = given.address, given.answer, given.use, self._services.store.waits
         settled = waits.settle(address, answer) if use is None else waits.take(address, answer, use)
@@ -99,6 +100,8 @@ class Settler:
         self._emit(EventType.ANSWERED, address, item, **facts, **more)
         if is_held:
             return SettledAnswer(verdict, is_held=True)
+        if _is_just_cancelled(verdict, item, self._services.clock.now()):
+            return SettledAnswer(verdict)
         return SettledAnswer(verdict, self.onward(flow, envelope, address, item))
 
     def not_given(self, address: AnswerAddress, answer: GivenAnswer, verdict: AnswerVerdict) -> SettledAnswer:
@@ -271,6 +274,13 @@ def _is_held(verdict: AnswerVerdict, address: AnswerAddress, item: RunItem | Non
     if item is None or _resumed(address, item) is None:
         return False
     return verdict is not AnswerVerdict.RESUMED or item.awaits_look
+
+
+def _is_just_cancelled(verdict: AnswerVerdict, item: RunItem | None, now: int) -> bool:
+    """Answer whether the run was cancelled so lately that a look at its wait mends what its canceller has not sent."""
+    if verdict is AnswerVerdict.RESUMED or item is None or item.cancelled_because is None:
+        return False
+    return now < item.lease_until + LONGEST_SQS_DELAY // _MILLISECOND
 
 
 def message_at(address: AnswerAddress, item: RunItem | None) -> Message:

@@ -103,7 +103,7 @@ def test_a_run_that_goes_on_is_cancelled_and_nothing_else_is_changed(name: str, 
     cancelled = {"M": {"request_id": found["request_id"], "at": number(AT), "why": {"S": "a mistake"}}}
     if name == WAITS_FOR_MORE or "another" in name.partition("it waits")[2]:
         wait = {"M": {**found["wait"]["M"], "timed_out": {"BOOL": True}}}
-        assert after == {**found, "cancelled": cancelled, "wait": wait}
+        assert after == {**found, "cancelled": cancelled, "wait": wait, "lease_until": number(NOW)}
         assert item.wait is not None
         assert item.wait.plan is not None, "the message that goes on is made of it"
     else:

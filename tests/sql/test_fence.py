@@ -190,6 +190,42 @@ def test_a_newer_request_leaves_no_results_of_the_one_before(books: Books) -> No
     assert books.query("SELECT results FROM flowguard_fence") == [('{"of the second": "booked n-1"}',)]
 
 
+AGAIN: Final = FIRST._replace(requested_at=300, epoch=3)
+"""The id of the first request, with a later time."""
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "is_another_run"),
+    [
+        pytest.param({}, {}, False, id="a copy that another release has claimed"),
+        pytest.param({"after": 7}, {"after": 7}, False, id="a copy"),
+        pytest.param({"after": 7}, {}, False, id="a copy whose hop has failed for good, and comes back"),
+        pytest.param({}, {"after": 7}, False, id="a row that another release has written"),
+        pytest.param({"after": 7}, {"after": 7, "begins": True}, True, id="it takes the object from another request"),
+        pytest.param({"after": 7}, {"after": 9}, True, id="its second attempt, for another run has committed since"),
+        pytest.param({"hop": 2}, {"hop": 2}, True, id="a later hop, whose time stays"),
+        pytest.param({"requested_at": 300}, {"begins": True}, False, id="the same time"),
+    ],
+)
+def test_a_request_id_that_comes_again_after_another_request_has_results_of_its_own(
+    books: Books, first: dict[str, Any], again: dict[str, Any], is_another_run: bool
+) -> None:
+    once(books, FIRST._replace(**first))
+    later = AGAIN._replace(**again)
+    assert [once(books, later, number="n-2"), once(books, later, number="n-3")] == [
+        "booked n-2" if is_another_run else "booked n-1"
+    ] * 2
+    assert books.booked == (["n-1", "n-2"] if is_another_run else ["n-1"])
+
+
+def test_a_late_attempt_of_the_run_that_had_the_id_before_makes_nothing(books: Books) -> None:
+    once(books, FIRST._replace(after=7))
+    once(books, AGAIN._replace(after=9), number="n-2")
+    with pytest.raises(FenceIsNewer):
+        once(books, FIRST._replace(after=7), "another", number="n-3")
+    assert books.booked == ["n-1", "n-2"]
+
+
 def test_results_that_are_forgotten_leave_a_fence(books: Books) -> None:
     """The statement of the page about forgetting."""
     page = Path("docs/operate/forgetting.md").read_text(encoding="utf-8")

@@ -123,6 +123,21 @@ def test_each_hop_and_request_has_statements_of_its_own(runner: FlowRunner) -> N
     assert WORLD.books.booked == ["o-1 1 1", "o-1 1 2", "o-1 2 1", "o-1 2 2"]
 
 
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_an_id_that_comes_again_after_another_request_makes_its_statements(runner: FlowRunner, attempts: int) -> None:
+    def handle(order: Order, step: Step) -> Outcome:
+        if step.attempt < attempts:
+            raise ConnectionError("before its statements")
+        return Done(booked(step, order) if order.version == 1 else "nothing is booked")
+
+    WORLD.handle = handle
+    for day, version in enumerate((1, 2, 1, 1)):
+        at = 1_767_225_600_000 + 1_000 * min(day, 2)
+        runner.send(SqlOrders, Order(order_id="o-1", version=version), request_id=f"r-{version}", requested_at=at)
+        runner.run()
+    assert WORLD.books.booked == ["o-1 1 1", "o-1 1 1"], "the last one is a copy"
+
+
 def test_a_copy_of_a_request_makes_no_statement(runner: FlowRunner) -> None:
     WORLD.handle = lambda order, step: Done(booked(step, order))
     for _ in range(2):

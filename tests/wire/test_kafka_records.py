@@ -44,7 +44,7 @@ def payload(value: Any, **more: Any) -> Any:
 def test_a_record_is_named_by_its_cluster_partition_and_offset() -> None:
     found = read(kafka_event("orders", {"a": 1}, partition=3, offset=120, at=1_767_225_600_123))
     assert (found.source, found.message_id) == (Source.KAFKA, "orders-3-120")
-    assert found.own_id == f"{CLUSTER}:orders-3;place=003.120"
+    assert found.own_id == f"{CLUSTER}:orders-3;place=003.120:1767225600123"
     assert (found.sent_at, found.source_arn) == (1_767_225_600_123, CLUSTER)
     assert found.of_sqs["partitionKey"] == "key"
 
@@ -56,6 +56,12 @@ def test_offsets_of_a_partition_are_ordered_and_those_of_two_are_not() -> None:
     assert comes_after(id_of(offset=10), id_of(offset=9))
     assert not comes_after(id_of(offset=10, partition=1), id_of(offset=9))
     assert not comes_after(id_of(offset=10, cluster=SERVERS), id_of(offset=9))
+
+
+def test_a_record_of_a_topic_that_was_made_anew_is_another_and_later_one() -> None:
+    before, after = (read(kafka_event("orders", {"a": 1}, offset=0, at=at)).own_id for at in (1_000, 2_000))
+    assert before != after
+    assert comes_after(RequestId(after), RequestId(before))
 
 
 def test_a_cluster_outside_aws_is_known_by_its_servers_in_whatever_order() -> None:
@@ -96,6 +102,7 @@ def test_keys_and_headers_are_text() -> None:
         "value": {},
         "headers": {"trace": "t-1", "né": "✓"},
     }
+    assert json.loads(read(changed(headers=[{"a": None}, {"b": []}])).message)["headers"] == {"b": ""}
     of_java = changed(key=base64.b64encode(b"\xff").decode(), headers=[{"a": [-1]}, {"b": [-61, -87]}, {"b": [98]}])
     assert json.loads(read(of_java).message) == {
         "key": "base64:/w==",

@@ -106,7 +106,7 @@ def test_records_of_msk() -> None:
     first, second, without_key = read("kafka-msk.json")
     assert (first.source, first.sent_at) == (Source.KAFKA, 1_767_225_600_700)
     assert (first.message_id, second.message_id) == ("orders-0-14", "orders-0-15")
-    assert first.own_id == f"{CLUSTER}:orders-0;place=002.14"
+    assert first.own_id == f"{CLUSTER}:orders-0;place=002.14:1767225600700"
     assert json.loads(first.message) == {"key": "o1", "value": {"order_id": "o1"}, "headers": {"trace": "a-1"}}
     assert json.loads(second.message) == {"key": "o1", "value": {"order_id": "o1", "paid": True}}
     assert json.loads(without_key.message) == {"key": None, "value": {"order_id": "o1", "paid": True}}
@@ -118,7 +118,7 @@ def test_a_record_of_a_cluster_outside_msk(source: str) -> None:
     [envelope] = normalize(event("kafka-self-managed.json") | {"eventSource": source})
     assert isinstance(envelope, Envelope)
     assert (envelope.source, envelope.message_id) == (Source.KAFKA, "orders-0-15")
-    assert envelope.own_id.endswith(":orders-0;place=002.15")
+    assert envelope.own_id.endswith(":orders-0;place=002.15:1767225600700")
     assert json.loads(envelope.message) == {"key": "o1", "value": {"order_id": "o1"}, "headers": {"trace": "a-1"}}
 
 

@@ -97,3 +97,28 @@ def test_the_answers_after_the_quorum_of_a_group_send_nothing() -> None:
         result = runner.run()
     assert [message.body for message in result.sent("mails")] == [{"decided": "night"}, {"ended": "night"}]
     assert result.copies() == []
+
+
+class AsksToo(Stage[Asked], name="asks-too", then="adds-up"):
+    def handle(self, payload: Asked, step: Step[Any]) -> WaitForGroup:
+        requests = ((f"n{number}", Asked(id=f"n{number}")) for number in range(6))
+        return AddsUp.when_group(step.group(First, requests, cancel_too=True), within=timedelta(hours=48))
+
+
+class CancelledGroups(Flow, name="cancelled-groups", object_id="id"):
+    stages = (AsksToo, AddsUp, Ends)
+
+
+def test_a_group_that_is_cancelled_while_its_answers_come_is_cancelled_once() -> None:
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.serve(CancelledGroups, First)
+        runner.send(CancelledGroups, Asked(id="night"))
+        while len(runner.step().sent("first")) == 0:
+            pass
+        for _ in range(6):
+            runner.step()
+        assert runner.cancel(CancelledGroups, "night", why="ordered by mistake")
+        result = runner.run()
+    assert str(result.run("night", "cancelled-groups").error) == "Cancelled: ordered by mistake"
+    again = [message for message in result.messages if message.to == "first"]
+    assert len(again) == 6, "each request once more, as cancelled"

@@ -437,9 +437,10 @@ def test_the_answer_that_ended_a_wait_and_its_deadline_send_the_next_message_aga
 
 
 def test_a_cancelled_run_whose_message_was_not_sent_ends_with_the_next_answer(at: WaitScene) -> None:
-    """The call of the client that has cancelled it comes no more."""
+    """The call of the client that has cancelled it comes no more. Sooner an answer is one of those under way then."""
     at.begin(for_all)
     assert at.services.store.cancellations.cancel("carts", ObjectId("c1"), START + 1, "why", START + 1) is not None
+    at.move_to(START + 1 + 900_000)
     at.answer("a", 1)
     assert at.resume() == 1
     assert at.item().status is Status.FAILED

@@ -413,6 +413,45 @@ def test_where_the_message_is_not_taken_the_deadline_ends_the_run() -> None:
         assert (at.item().status, str(at.item().error)) == (Status.FAILED, "Cancelled: ordered by mistake")
 
 
+def test_the_answers_that_are_under_way_send_no_copy_of_the_message_that_ends_the_run() -> None:
+    with wait_scene() as at:
+        at.begin()
+        at.clock.advance(seconds=5)
+        assert client(at).cancel(at.flow, "c1", why="ordered by mistake")
+        for name in "abc":
+            assert at.answer(name)
+        assert at.verdicts() == ["EXPIRED"] * 3
+        assert len(at.waiting("carts")) == 1
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["it waits", "its answers are there"])
+def test_a_later_answer_sends_the_message_whose_canceller_has_died(over: bool) -> None:
+    with wait_scene() as at:
+        at.begin()
+        for name in "abc" if over else "":
+            at.answer(name)
+        at.waiting("carts")
+        with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
+            client(at).cancel(at.flow, "c1", why="ordered by mistake")
+        at.clock.advance(seconds=899)
+        assert at.answer("a")
+        assert at.waiting("carts") == [], "the look at its wait comes in 15 minutes at most, and sends it"
+        at.clock.advance(seconds=1)
+        assert at.answer("b")
+        at.resume()
+        assert (at.item().status, str(at.item().error)) == (Status.FAILED, "Cancelled: ordered by mistake")
+
+
+def test_the_look_at_its_wait_sends_the_message_whose_canceller_has_died() -> None:
+    with wait_scene() as at:
+        at.begin()
+        with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
+            client(at).cancel(at.flow, "c1", why="ordered by mistake")
+        assert at.deliver(*at.waiting("answers"))
+        at.resume()
+        assert at.item().status is Status.FAILED
+
+
 def test_a_queue_that_does_not_take_the_message_is_an_error_that_says_so() -> None:
     with wait_scene() as at:
         at.begin()
