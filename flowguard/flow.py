@@ -206,14 +206,14 @@ class Flow:
         by_default = OnConflict.SUPERSEDE if keep_result is None else OnConflict.ATTACH
         cls.on_conflict = by_default if on_conflict is None else on_conflict
         cls.on_failed = name_of(on_failed)
-        cls.version, cls.accepts = version, frozenset({version, *accepts})
+        cls.version, cls.accepts = int(version), frozenset(map(int, (version, *accepts)))
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
         cls.answers = cls.inbox if answers is None else destination(answers)
         cls.callbacks, cls.streams, cls.every, cls.debounce = callbacks, streams, every, debounce_of(debounce)
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
-        cls.tenant, cls.carry, cls.max_hops, cls.max_depth = tenant, carry, max_hops, max_depth
+        cls.tenant, cls.carry, cls.max_hops, cls.max_depth = tenant, carry, int(max_hops), int(max_depth)
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
         cls.remember, cls.full_history, cls.trust_senders = remember, full_history, trust_senders
         cls.codec, cls.sealed_only = codec, sealed_only

@@ -14,6 +14,7 @@ from flowguard.protocol.places import MOST_AT_ONCE
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.value import Value
+from flowguard.text.option_problems import is_whole
 
 _DIGEST: Final = 32
 """Characters of a digest that stand for the value of a key: 128 bits."""
@@ -133,6 +134,6 @@ class PerKey(Value):
 
 
 def _number_problems(name: str, number: Any) -> list[str]:
-    if type(number) is int and 1 <= number <= MOST_AT_ONCE:
+    if is_whole(number) and 1 <= number <= MOST_AT_ONCE:
         return []
     return [f"{name} is {shown(number)}; it is a whole number from 1 to {MOST_AT_ONCE}"]

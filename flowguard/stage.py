@@ -20,7 +20,7 @@ from flowguard.recorded.claimed_calls import claimed_calls
 from flowguard.retry import RetryPolicy, policy_problems
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.step import NoState, StateT, Step
-from flowguard.text.option_problems import flag_problems, text_of, text_problems
+from flowguard.text.option_problems import flag_problems, is_whole, text_of, text_problems
 
 if TYPE_CHECKING:
     from flowguard.limit import PerKey
@@ -369,7 +369,7 @@ def _lease_problems(stage: AnyStage) -> list[str]:
 
 def _parallel_problems(stage: AnyStage) -> list[str]:
     parallel: Any = stage.parallel
-    if type(parallel) is not int or not 0 < parallel <= MOST_AT_ONCE:
+    if not is_whole(parallel) or not 0 < parallel <= MOST_AT_ONCE:
         return [f"parallel is {shown(parallel)}; it is a number from 1 to {MOST_AT_ONCE}"]
     if parallel > 1 and inspect.iscoroutinefunction(inspect.unwrap(stage.handle)):
         return ["its handle is async, and an invocation has one event loop; leave parallel out, or write def handle"]

@@ -204,3 +204,30 @@ def test_a_name_may_be_a_member_of_an_enumeration() -> None:
     orders = flow(name=Names.FLOW, dead_letters=Names.QUEUE)
     texts = (orders.name, orders.inbox, orders.dead_letters)
     assert [f"{text}" for text in texts] == ["orders", "sqs:orders", "sqs:arrivals"]
+
+
+class Numbers(enum.IntEnum):
+    TWO = 2
+
+
+def test_a_number_may_be_a_member_of_an_enumeration() -> None:
+    made = stage(parallel=Numbers.TWO, retry=RetryPolicy(attempts=Numbers.TWO))
+    assert (made.parallel, made.retry.attempts) == (2, 2)
+    assert stage(limit=PerKey("order_id", at_once=Numbers.TWO)).limits[0].most == 2
+    orders = flow(version=Numbers.TWO, accepts=(Numbers.TWO,), max_hops=Numbers.TWO, max_depth=Numbers.TWO)
+    numbers: list[Any] = [orders.version, *orders.accepts, orders.max_hops, orders.max_depth]
+    assert [repr(number) for number in numbers] == ["2", "2", "2", "2"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: stage(parallel=True),
+        lambda: stage(limit=PerKey("order_id", at_once=True)),
+        lambda: flow(version=True),
+        lambda: flow(accepts=(True,)),
+    ],
+)
+def test_a_flag_is_no_number(make: Any) -> None:
+    with pytest.raises(DefinitionError):
+        make()

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Final, get_args, get_origin
 
-from pydantic import BaseModel, Secret, SecretBytes, SecretStr, ValidationError
+from pydantic import AliasChoices, BaseModel, Secret, SecretBytes, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError
 
@@ -28,6 +28,10 @@ BY_REFERENCE: Final = (
 )
 _LEFT_OUT: Final = "exclude= leaves it out of the text; make it a private attribute, or let it travel"
 _BY_KIND: Final = "give the models of its union a discriminator"
+_NOT_READ: Final = (
+    "a model that is derived from the declared one has more: declare a union of its models, each with a literal"
+)
+_WHOLE: Final = "the whole"
 _NOTHING: Final = "nothing was written"
 _MASK: Final = "**********"
 """What pydantic writes in the place of a secret, wherever it is found."""
@@ -106,12 +110,41 @@ def _shape_of(kind: type[BaseModel]) -> tuple[int, tuple[tuple[str, type[BaseMod
 
 def _changed(value: BaseModel, back: BaseModel, text: str) -> str | None:
     """Say what is lost. A serializer may round, as its author says: what comes back is written the same then."""
-    again = sendable_json(back.model_dump_json(by_alias=True))  # JSON has brought no float that is no number
+    again = _text_of(back)
     if again != text and back != value:  # the text of a set has any order
         ours, theirs = json.loads(text), json.loads(again)
-        if ours != theirs and not (has_sets(type(value)) and _ordered(ours) == _ordered(theirs)):
-            return f"{_first_changed(ours, theirs)} changes; are the aliases for reading and writing the same?"
+        if has_sets(type(value)):
+            ours, theirs = _ordered(ours), _ordered(theirs)
+        if ours != theirs and (problem := _difference(type(value), text, ours, theirs)):
+            return problem
     return _lost(value, back, "") if _MASK in text or _may_hide(type(value)) else None
+
+
+def _text_of(back: BaseModel) -> str:
+    return sendable_json(back.model_dump_json(by_alias=True))  # JSON has brought no float that is no number
+
+
+def _difference(kind: type[BaseModel], text: str, ours: Any, theirs: Any) -> str | None:
+    """Say what a reader changes. None where its validators do, as their author says, and do it once.
+
+    They may give a form to what was assigned without them, or make a value anew at each read, such as a time.
+    """
+    place, is_gone = _first_changed(ours, theirs, "")
+    if is_gone:
+        return f"{place} is written, and is not read; {_NOT_READ}"
+    if _has_two_names(kind):
+        return f"{place} changes; are the aliases for reading and writing the same?"
+    try:
+        settled, anew = (_text_of(kind.model_validate_json(each)) for each in (json.dumps(theirs), text))
+    except Exception:
+        return f"{place} changes, and what becomes of it would not be read"
+    if _as_tree(kind, settled) == theirs or _as_tree(kind, anew) != theirs:
+        return None
+    return f"{place} changes each time that it is read; does a validator take what was written for what was given?"
+
+
+def _as_tree(kind: type[BaseModel], text: str) -> Any:
+    return _ordered(json.loads(text)) if has_sets(kind) else json.loads(text)
 
 
 def _ordered(tree: Any) -> Any:
@@ -121,13 +154,41 @@ def _ordered(tree: Any) -> Any:
     return sorted(map(_ordered, tree), key=json.dumps) if isinstance(tree, list) else tree
 
 
-def _first_changed(ours: Any, theirs: Any) -> str:
-    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
-        return "the whole"
-    changed = (
-        name for name in (*ours, *theirs) if (name in ours, ours.get(name)) != (name in theirs, theirs.get(name))
-    )
-    return str(next(changed, "the whole"))
+def _first_changed(ours: Any, theirs: Any, place: str) -> tuple[str, bool]:
+    """Return the place of the first difference, and whether something is gone there."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in (*ours, *theirs):
+            named = f"{place}.{name}" if place else str(name)
+            if (name in ours) != (name in theirs):
+                return named, name in ours
+            if ours[name] != theirs[name]:
+                return _first_changed(ours[name], theirs[name], named)
+    if isinstance(ours, list) and isinstance(theirs, list):
+        pairs = enumerate(zip(ours, theirs, strict=False))
+        different = ((f"{place}.{number}" if place else str(number), *pair) for number, pair in pairs)
+        first = next(((inner, mine, other) for inner, mine, other in different if mine != other), None)
+        return (place or _WHOLE, False) if first is None else _first_changed(first[1], first[2], first[0])
+    return place or _WHOLE, False
+
+
+@cache
+def _has_two_names(kind: type[BaseModel]) -> bool:
+    """Answer whether a field of a model, or of one inside it, is written under a name under which it is not read."""
+    return any(_name_of(field, name) not in _read_as(model, field, name) for model, name, field in _fields_in(kind))
+
+
+def _name_of(field: FieldInfo, name: str) -> str:
+    return field.serialization_alias or name
+
+
+def _read_as(model: type[BaseModel], field: FieldInfo, name: str) -> list[Any]:
+    """Return the names of a field under which it is read."""
+    alias, settings = field.validation_alias, model.model_config
+    if alias is None:
+        return [name]
+    by_name = settings.get("populate_by_name") or settings.get("validate_by_name")
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return [*choices, *([name] if by_name else [])]
 
 
 def _lost(value: Any, back: Any, place: str) -> str | None:
@@ -176,6 +237,12 @@ def hidden_fields(kind: type[BaseModel]) -> tuple[str, ...]:
         for model, name, field in _fields_in(kind)
         if field.exclude or any(issubclass(inner, SECRETS) for inner in _classes_in(field.annotation))
     )
+
+
+def hidden_in(annotation: Any) -> list[str]:
+    """Return what the models that a type names hide."""
+    models = (kind for kind in _classes_in(annotation) if issubclass(kind, BaseModel))
+    return [name for model in models for name in hidden_fields(model)]
 
 
 @cache

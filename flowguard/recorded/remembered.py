@@ -12,6 +12,7 @@ from pydantic import PydanticUserError, ValidationError
 from flowguard.errors import OtherRelease, RunFailed, shown
 from flowguard.items.writes import Write
 from flowguard.payload.encoding import encode_json, problems_of
+from flowguard.payload.readable import BY_REFERENCE, hidden_in
 from flowguard.recorded.table_writes import TableWrites
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
@@ -174,6 +175,8 @@ class ResultForm(NamedTuple):
             return cls(called, kind, None)
         from pydantic import TypeAdapter  # most functions remember plain JSON, or nothing
 
+        if hidden := _hidden_in(kind):
+            raise RunFailed(f"{called}: result would not come back: {hidden}. Nothing was called")
         try:
             return cls(called, kind, TypeAdapter(kind))
         except PydanticUserError as error:
@@ -199,6 +202,8 @@ class ResultForm(NamedTuple):
             fix = "give the async function itself, and await what step.once returns"
             raise RunFailed(f"{self.called} got a coroutine from its call; {fix}. It was not awaited")
         problem = f"{self.called} has made its call, and cannot remember the result"
+        if self.adapter is None and (hidden := _hidden_in(type(result))):
+            raise RunFailed(f"{problem}: {hidden}")
         try:
             text = encode_json(result) if self.adapter is not None else _plain_text(result)
         except TypeError as error:
@@ -210,6 +215,12 @@ class ResultForm(NamedTuple):
             why = f"its text is no {shown(self.kind)}: {problems_of(error)}"
             raise RunFailed(f"{problem}: {why}") from None
         return text
+
+
+def _hidden_in(kind: Any) -> str:
+    """Say what a type of results hides. Nothing where all of it comes back."""
+    hidden = hidden_in(kind)
+    return f"{', '.join(hidden)} (a secret, or exclude=True); {BY_REFERENCE}" if hidden else ""
 
 
 def _plain_text(result: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import TypeGuard
 
 from flowguard.errors import shown
 
@@ -29,12 +30,17 @@ def flag_problems(flags: Mapping[str, object]) -> Iterator[str]:
 def number_problems(numbers: Mapping[str, object]) -> Iterator[str]:
     """Yield which of these options are no whole numbers."""
     for option, value in numbers.items():
-        if type(value) is not int:
+        if not is_whole(value):
             yield f"{option} is {shown(value)}; write a whole number: {option}=7"
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Answer whether an option is a whole number, such as the member of an ``IntEnum``. A flag is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def numbers_problems(option: str, values: object) -> Iterator[str]:
     """Yield why an option is no collection of whole numbers."""
     several = () if isinstance(values, str | bytes) or not isinstance(values, Collection) else values
-    if several is not values or any(type(value) is not int for value in several):
+    if several is not values or any(not is_whole(value) for value in several):
         yield f"{option} is {shown(values)}; write a tuple of whole numbers: {option}=(1, 2)"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.utils import parse_timestamp
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 
 from flowguard.errors import ConditionFailed, Reject
 from flowguard.events import EventType
@@ -261,6 +261,13 @@ class ReadAs(BaseModel):
     x: str = Field(validation_alias="in_x", serialization_alias="out_x")
 
 
+class Voucher(BaseModel):
+    """Its text has asterisks in the place of its token, and no note."""
+
+    token: SecretStr = SecretStr("t-1")
+    note: str = Field(default="", exclude=True)
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [
@@ -285,6 +292,11 @@ class ReadAs(BaseModel):
             "and cannot remember the result: its text is no",
         ),
         (lambda step: step.once("a", lambda: {"in": "1"}, ReadAs), "in_x: Field required"),
+        (
+            lambda step: step.once("a", lambda: pytest.fail("it was called"), list[Voucher] | None),
+            "result would not come back: Voucher.token, Voucher.note (a secret, or exclude=True)",
+        ),
+        (lambda step: step.once("a", Voucher), "cannot remember the result: Voucher.token, Voucher.note (a secret"),
         (
             lambda step: step.once("a", lambda: random.Random(1).randbytes(450_000).hex()),
             "'a' is to remember is too large",
