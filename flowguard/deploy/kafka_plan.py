@@ -73,7 +73,7 @@ def kafka_problems(stream: Stream, chosen: StreamOptions, section: str, function
 
 def kafka_notes(flows: Iterable[AnyFlow], options: DeployOptions) -> Iterator[str]:
     """Yield a note for each secret of MSK whose key is not said: it has one, which the function's role may not use."""
-    for name in sorted({stream.name for flow in flows for stream in flow.streams if isinstance(stream, KafkaTopic)}):
+    for name in sorted({stream.name for flow in flows for stream in flow.streams}):
         chosen = options.of_stream(name)
         is_told = chosen.kms_key is not None or chosen.secret in options.secrets
         if chosen.arn is not None and chosen.secret is not None and chosen.auth == SCRAM and not is_told:

@@ -96,7 +96,7 @@ class Batch:
         its queue the rest of its group stays too, untouched. A record that stays unread is to be seen again at once.
         """
         self._has_several = len(envelopes) > 1
-        batches = self._services.store.batches if self._together and self._has_several else None
+        batches = self._services.store.batches if self._together and len(envelopes) > 1 else None
         call_off = self._warning()
         try:
             endings = self._in_turn(envelopes) if batches is None else self._in_waves(envelopes, batches)

@@ -12,7 +12,6 @@ from flowguard.outcome import Outcome, WaitForGroup
 from flowguard.payload.encoding import decode
 from flowguard.protocol.groups import group_key
 from flowguard.protocol.run import Burst, Claim, Commit, RunItem
-from flowguard.protocol.waiting import Wait
 from flowguard.recorded.table_writes import RefusedWrites
 from flowguard.spans import Phase
 from flowguard.stage import AnyStage
@@ -99,7 +98,7 @@ class HandlePhase:
                 epoch=claim.item.epoch,
                 leased=keeps_lease(arrival.flow, stage),
                 debugs=services.debug_sampled and is_sampled(message.trace),
-                group=None if claim.item.wait is None else self._ended_group(arrival, memory, claim.item.wait),
+                group=self._ended_group(arrival, memory),
                 reset_by=claim.item.reset_by,
                 claim=claim,
                 children=lambda why: children_cancelled(arrival.flow, message, claim.item, why, services.signer),
@@ -126,8 +125,9 @@ class HandlePhase:
         if burst is not None and comes_back(arrival, self._services.signer):
             raise GoesOn(burst=burst)
 
-    def _ended_group(self, arrival: Arrival, memory: HopMemory, wait: Wait) -> EndedGroup | None:
-        group = None if wait.plan is None else wait.plan.group
+    def _ended_group(self, arrival: Arrival, memory: HopMemory) -> EndedGroup | None:
+        wait = memory.claim.item.wait
+        group = wait.plan.group if wait is not None and wait.plan is not None else None
         return None if group is None else memory.calls.ended_group(self._services.store.waits, arrival.flow.name, group)
 
     def _saved(self, outcome: WaitForGroup, planner: Planner, memory: HopMemory, calls: int) -> SavedGroup:

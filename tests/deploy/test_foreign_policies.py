@@ -227,3 +227,9 @@ def test_a_key_of_another_account_lets_what_its_own_policy_needs() -> None:
     assert policies(kms_key=key)[key] == alone != []
     own = key.replace("210987654321", HERE)
     assert own not in policies(kms_key=own)
+
+
+def test_a_key_that_another_stack_exports_is_of_this_account(tmp_path: Path) -> None:
+    (tmp_path / "options.toml").write_text(f'account = "{HERE}"\nkms_key = "import:Key"\n')
+    command = ["iac", "flows.take_payment.handlers", "--options", str(tmp_path / "options.toml"), "--foreign-policies"]
+    assert json.loads(CliRunner().invoke(main, command).stdout) == {}

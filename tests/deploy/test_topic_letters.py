@@ -11,6 +11,8 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.clock import ManualClock
 from flowguard.deploy.audit import audited
+from flowguard.deploy.derive import needs_of
+from flowguard.deploy.found import FoundFunction, FunctionKind
 from flowguard.deploy.options import DeployOptions
 from flowguard.settings import Settings
 from flowguard.sim.calls import Recorder, intercept
@@ -72,6 +74,21 @@ def test_the_function_of_dead_letters_may_do_what_brings_a_record_back() -> None
     made = {("by-topic-killed", action, on) for call in calls.calls for action, on in actions_of(call)}
     assert ("by-topic-killed", "sqs:SendMessage", QUEUE) in made
     assert sorted(made - granted(needed)) == []
+
+
+def test_a_queue_of_another_account_keeps_its_arn() -> None:
+    class Shelve(Stage[Order], name="shelve", inbox="arn:aws:sqs:us-east-1:210987654321:shelves"):
+        def handle(self, order: Order, step: Step) -> Outcome:
+            return Done()
+
+    class Shelving(Flow, name="shelving", object_id="order_id"):
+        stages = (Shelve,)
+
+    found = FoundFunction(__name__, "killed", FunctionKind.KILLED, (Shelving,))
+    serving = FoundFunction(__name__, "shelve", FunctionKind.STAGES, (Shelving,), ((Shelving, Shelve),))
+    [function] = [each for each in needs_of([serving, found], DeployOptions()).functions if each.definition is found]
+    sends = [each.name for each in function.permissions if "sqs:SendMessage" in each.actions]
+    assert "arn:aws:sqs:us-east-1:210987654321:shelves" in sends
 
 
 def test_it_may_not_publish_to_the_topic() -> None:

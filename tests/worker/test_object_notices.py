@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
 
@@ -23,10 +24,11 @@ from flowguard import (
     lambda_handler,
 )
 from flowguard.destinations import Queue
+from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType
 from flowguard.handler import dlq_handler
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
-from flowguard.testing import batch, bus_event, object_notice, sns_to_sqs_event, sqs_event
+from flowguard.testing import batch, bus_event, object_notice, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, REQUESTED_AT
 from tests.scene import START, Scene, scene
 
@@ -160,6 +162,14 @@ def test_behind_a_topic_they_are_sent_to_the_queue_alone_that_the_notice_came_th
     come = {"Messages": [{**each, "eventSourceARN": where} for each in records]}
     assert lambda_handler(Uploads).using(services)(come) == ACKED
     assert [indexed(at, key)["id"] for key in ("a.csv", "b.csv")] == ["a.csv", "b.csv"]
+
+
+def test_what_a_topic_invokes_with_is_sent_to_the_topic_for_no_queue_has_brought_it(at: Scene) -> None:
+    notice = object_notice("files", "a.csv", "b.csv", at=START)
+    event = sns_event(UPLOADED, notice)
+    with intercept(Recorder()) as calls, suppress(NotProcessed):
+        lambda_handler(Uploads).using(at.handler._services)(event)
+    assert [call.operation for call in calls.calls if call.service == "sns"] == ["PublishBatch"]
 
 
 def test_what_is_not_sent_keeps_the_record_which_sends_the_same_requests_again(at: Scene) -> None:

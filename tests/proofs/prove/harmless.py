@@ -10,6 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
+    "what comes before the lease is over waits for its end, and what is allowed is a set": (
+        "worker.fail_phase.FailPhase.beside_stream: release(self._services, claim); then refusal = self._services.sender.send([onward]).get(0) → the other way round",
+        "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((_queue_before(flow, stage) for stage in flow.stages)) → the other way round",
+    ),
     "None stands for no value, whichever of the two is left": ("deploy.derive._reserved: None → forced false",),
     "it spares the work of finding nothing": (
         "aws.commit_call._add_callers: item.askers → forced true",
@@ -20,6 +24,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.envelope.Envelope.tenant: group is None → forced false",
         "wire.message.Place.parse: 'reply_to' in data → forced true",
         "worker.batch.Batch._at_work: not self._emitter.opens_spans → forced false",
+        "worker.batch.Batch._at_work: self._has_several → forced true",
+        "worker.kills.counted: kills == claim.item.kills → forced false",
+        "worker.routing.Routes.resolve: flow.codec is None → forced false",
+        "wire.message.Place.parse: version is None → forced false",
         "worker.batch.Batch._hand_back: not ending.ack → forced true",
         "worker.caller_answers.CallerAnswers.flush: not claim.item.askers → forced false",
         "worker.dispatch.dispatch: not any((ending.sends for ending in endings)) → forced false",
@@ -32,6 +40,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "nothing else goes wrong there": (
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
+        "worker.fail_phase.FailPhase.beside_stream: except TooLarge → catches every Exception",
         "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
         "worker.start_rule.StartRule._body_key: except NoKey → catches every Exception",
         "worker.start_rule._json: except (ValueError, RecursionError) → catches every Exception",
