@@ -28,8 +28,10 @@ BY_REFERENCE: Final = (
 )
 _LEFT_OUT: Final = "exclude= leaves it out of the text; make it a private attribute, or let it travel"
 _BY_KIND: Final = "give the models of its union a discriminator"
+_NOT_WRITTEN: Final = "is read, and is not written; is there another model in the place of the declared one?"
 _NOT_READ: Final = (
-    "a model that is derived from the declared one has more: declare a union of its models, each with a literal"
+    "is written, and is not read; has a model more than the declared one? Declare a union of its models, with a "
+    "discriminator"
 )
 _WHOLE: Final = "the whole"
 _NOTHING: Final = "nothing was written"
@@ -129,9 +131,9 @@ def _difference(kind: type[BaseModel], text: str, ours: Any, theirs: Any) -> str
 
     They may give a form to what was assigned without them, or make a value anew at each read, such as a time.
     """
-    place, is_gone = _first_changed(ours, theirs, "")
-    if is_gone:
-        return f"{place} is written, and is not read; {_NOT_READ}"
+    place, on_one_side = _first_changed(ours, theirs, "")
+    if on_one_side:
+        return f"{place} {on_one_side}"
     if _has_two_names(kind):
         return f"{place} changes; are the aliases for reading and writing the same?"
     try:
@@ -154,21 +156,21 @@ def _ordered(tree: Any) -> Any:
     return sorted(map(_ordered, tree), key=json.dumps) if isinstance(tree, list) else tree
 
 
-def _first_changed(ours: Any, theirs: Any, place: str) -> tuple[str, bool]:
-    """Return the place of the first difference, and whether something is gone there."""
+def _first_changed(ours: Any, theirs: Any, place: str) -> tuple[str, str]:
+    """Return the place of the first difference, and what is wrong where it is on one side alone."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in (*ours, *theirs):
             named = f"{place}.{name}" if place else str(name)
             if (name in ours) != (name in theirs):
-                return named, name in ours
+                return named, _NOT_READ if name in ours else _NOT_WRITTEN
             if ours[name] != theirs[name]:
                 return _first_changed(ours[name], theirs[name], named)
     if isinstance(ours, list) and isinstance(theirs, list):
         pairs = enumerate(zip(ours, theirs, strict=False))
         different = ((f"{place}.{number}" if place else str(number), *pair) for number, pair in pairs)
         first = next(((inner, mine, other) for inner, mine, other in different if mine != other), None)
-        return (place or _WHOLE, False) if first is None else _first_changed(first[1], first[2], first[0])
-    return place or _WHOLE, False
+        return (place or _WHOLE, "") if first is None else _first_changed(first[1], first[2], first[0])
+    return place or _WHOLE, ""
 
 
 @cache
