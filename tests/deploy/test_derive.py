@@ -848,7 +848,10 @@ def test_links_are_of_the_url_that_answers_them(deploy: Deploy) -> None:
     assert urls == {"own-answers-url": 10, "own-a-start": None}
     assert needed.function("own-answers").reads == ("payments",), "the same handler reads callbacks, without a URL"
     assert needed.function("own").links_to == "own-answers-url"
-    given = deploy({"settings": {"answers_url": "https://links.example.com/"}}, **handlers).function("own")
+    settings = {"answers_url": "https://links.example.com/", "token_keys": "ssm:/mine"}
+    linked = deploy({"settings": settings}, **handlers)
+    assert dict(linked.function("own-answers-url").environment)["FLOWGUARD_TOKEN_KEYS"] == "ssm:/mine"
+    given = linked.function("own")
     assert given.links_to is None
     assert dict(given.environment)["FLOWGUARD_ANSWERS_URL"] == "https://links.example.com/"
 

@@ -28,7 +28,11 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.(runtime\.Runtime\._failed|fail_phase\.FailPhase\.beside_stream)|"
         r"^aws\.faults\.is_outage: .*in_stage",
-        ("tests/worker/runtime/test_calls_of_handlers.py", "tests/worker/test_poison_of_streams.py"),
+        (
+            "tests/worker/runtime/test_calls_of_handlers.py",
+            "tests/worker/test_poison_of_streams.py",
+            "tests/aws/test_faults.py",
+        ),
         "what a stage misses, and errors of flowguard's own calls",
     ),
     Elsewhere(
@@ -43,7 +47,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.audit\.",
-        ("tests/deploy/test_audit.py",),
+        ("tests/deploy/test_audit.py", "tests/deploy/test_codec_uses.py"),
         "what a reviewer reads, which no message meets",
     ),
     Elsewhere(
@@ -802,7 +806,7 @@ TESTED: Final = (
         "no request for several records is refused",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\.(_in_order|_hand_back|_note_time|_at_work|_has_time|_in_turn)\b",
+        r"^worker\.batch\.Batch\.(_in_order|_hand_back|_note_time|_at_work|_has_time|_in_turn|run: len)\b",
         ("tests/worker/test_batch.py", "tests/worker/test_fifo_delays.py", "tests/worker/test_together_waves.py"),
         "the explorer's batches have one record, and all the time there is",
     ),

@@ -41,6 +41,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing else goes wrong there": (
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
         "worker.fail_phase.FailPhase.beside_stream: except TooLarge → catches every Exception",
+        "worker.fail_phase.FailPhase.beside_stream: except TooLarge → catches nothing",
         "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
         "worker.start_rule.StartRule._body_key: except NoKey → catches every Exception",
         "worker.start_rule._json: except (ValueError, RecursionError) → catches every Exception",
@@ -96,6 +97,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a record that is alone shares no call, and needs no thread: it ends the same on the longer way": (
         "worker.batch.Batch.run: len(envelopes) > 1 → forced true",
         "worker.batch.Batch.run: len(envelopes) > 1 → becomes len(envelopes) >= 1",
+        "worker.batch.Batch.run: len(envelopes) > 1 → forced true (2)",
+        "worker.batch.Batch.run: len(envelopes) > 1 → becomes len(envelopes) >= 1 (2)",
         "worker.batch.Batch._ended: len(work) > 1 → becomes len(work) >= 1",
     ),
     "of two arguments that cannot be meant either is named first": (
@@ -125,7 +128,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "deploy.permissions._orders: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then allowed.sends((flow.answers, *wait_targets(flow))) → the other way round",
         "deploy.permissions._orders: allowed.sends((flow.answers, *wait_targets(flow))); then _groups(allowed, flow, settings) → the other way round",
         "deploy.permissions._cancellations: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then allowed.sends(wait_targets(flow)) → the other way round",
-        "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((flow.inbox_of(stage) for stage in flow.stages)) → the other way round",
         "deploy.permissions.permissions_of: allowed.on(Target.OBJECTS, place, 's3:GetObject', 's3:PutObject'); then allowed.on(Target.BUCKET, place, 's3:ListBucket') → the other way round",
         "deploy.permissions._groups: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem', 'dynamodb:Query'); then allowed.sends((*stage_sends(flow, stage), flow.dead_letters)) → the other way round",
     ),
@@ -333,8 +335,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.commit_call._ending: item.called_attempt → forced true",
     ),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
-        "worker.runtime.Runtime._handled: except KeyboardInterrupt → catches nothing",
-        "worker.runtime.Runtime._handled: except KeyboardInterrupt → catches every Exception",
+        "worker.runtime.Runtime._failed: is_stopped → forced false",
     ),
     "the problem is always there where the object is not: what is put in its place is for the type checker": (
         "worker.no_run.NoRun.ending: RunFailed('the message names no object') → forced false",

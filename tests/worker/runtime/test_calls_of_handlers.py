@@ -204,6 +204,18 @@ def test_a_setting_or_key_that_one_stage_misses_holds_up_its_record_alone(at: Sc
     assert at.told(EventType.RETURNED) == 0
 
 
+def meets_keys_that_are_away(step: Step[OrderState]) -> None:
+    if step.object_id == "o2":
+        raise KeyUnavailable("ssm:/keys", "throttled")
+
+
+def test_keys_that_are_away_keep_the_records_behind_from_asking(at: Scene) -> None:
+    at.script.pricing = meets_keys_that_are_away
+    several = [at.order(object_id, request_id=RequestId(object_id)) for object_id in ("o1", "o2", "o3")]
+    assert at.deliver(*several) == [True, False, False]
+    assert at.told(EventType.RETURNED) == 1
+
+
 @pytest.fixture
 def with_bucket() -> Iterator[Scene]:
     with scene(settings=Settings(bucket="texts", offload_above=1_024)) as found:
