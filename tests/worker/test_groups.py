@@ -243,7 +243,7 @@ def test_a_cancelled_run_ends_and_its_group_is_asked_no_further(at: WaitScene) -
     cancelled = at.services.store.cancellations.cancel("carts", ObjectId("c1"), START + 1, "why", START + 1)
     assert cancelled is not None
     assert ask(at) == []
-    at.clock.advance(seconds=900)  # who has cancelled it has not sent what ends it
+    at.clock.advance(seconds=901)  # who has cancelled it has not sent what ends it
     assert at.deliver(answered(address(), END))
     assert at.verdicts() == ["EXPIRED"]
     at.resume()
