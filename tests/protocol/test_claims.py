@@ -14,6 +14,7 @@ from flowguard.protocol.claims import (
     attempt_key,
     begins_list,
     can_be_reset,
+    committed_before,
     decide,
     fenced_by,
     finds_old_memory,
@@ -23,6 +24,7 @@ from flowguard.protocol.claims import (
     noted_asker,
     refused_commit,
     taken,
+    takes_object,
 )
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
@@ -400,6 +402,23 @@ def test_a_claim_finds_what_an_earlier_run_under_its_id_has_done(
 ) -> None:
     unwritten = asked() if only_read else None
     assert finds_old_memory(Claim(asked().message, item(memo=OLD), before, unwritten)) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"), [(None, True), (item(request_id=RequestId("n")), True), (item(retry=0), False)]
+)
+def test_a_claim_takes_an_object_that_no_run_or_another_one_has(before: RunItem | None, expected: bool) -> None:
+    assert takes_object(Claim(asked().message, item(), before)) is expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [({"hop": 1, "redrive": 0}, 500), ({"hop": 2, "redrive": 0}, None), ({"hop": 1, "redrive": 1}, None)],
+)
+def test_a_first_hop_tells_runs_of_one_id_apart_by_the_commit_before(
+    changes: dict[str, Any], expected: int | None
+) -> None:
+    assert committed_before(Claim(asked().message, item(**changes), None)) == expected
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,21 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^protocol\.claims\.(takes_object|committed_before)\b",
+        ("tests/protocol/test_claims.py", "tests/sql/test_step_sql.py"),
+        "ids that come again in a database beside the table",
+    ),
+    Elsewhere(
+        r"^worker\.settler\.(Settler\.settle: )?_is_just_cancelled",
+        (
+            "tests/worker/runtime/test_cancelled.py",
+            "tests/worker/test_late_answers.py",
+            "tests/worker/test_groups.py",
+            "tests/worker/test_waiting.py",
+        ),
+        "answers under way while a run is cancelled",
+    ),
+    Elsewhere(
         r"^worker\.(runtime\.Runtime\._failed|fail_phase\.FailPhase\.beside_stream)|"
         r"^aws\.faults\.is_outage: .*in_stage",
         (

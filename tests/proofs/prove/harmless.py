@@ -14,6 +14,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.fail_phase.FailPhase.beside_stream: release(self._services, claim); then refusal = self._services.sender.send([onward]).get(0) → the other way round",
         "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((_queue_before(flow, stage) for stage in flow.stages)) → the other way round",
     ),
+    "a type that hides anything is refused before the call is made": (
+        "recorded.remembered.ResultForm.text_of: self.adapter is None → forced true",
+    ),
+    "no answer ends the wait of a run that was cancelled": (
+        "worker.settler._is_just_cancelled: verdict is AnswerVerdict.RESUMED → forced false",
+    ),
     "None stands for no value, whichever of the two is left": ("deploy.derive._reserved: None → forced false",),
     "it spares the work of finding nothing": (
         "aws.commit_call._add_callers: item.askers → forced true",
