@@ -289,8 +289,7 @@ def cancel_attributes(
     It goes where the requests of ``stage`` do, and names that stage as they do: an inbox may filter by it.
     """
     order = CancelOrder(AnswerAddress(flow, object_id, RequestId(message_id), at, 1, CANCEL), why)
-    place = {CANCEL: {**_signed(order, signer).as_json(), "why": why}}
-    attributes = order_attributes(message_id, at, place)
+    attributes = order_attributes(message_id, at, {CANCEL: {**_signed(order, signer).as_json(), "why": why}})
     return {FLOW_STAGE: Attribute.string(f"{flow}/{stage}"), **attributes}
 
 

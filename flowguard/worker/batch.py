@@ -86,7 +86,6 @@ class Batch:
         self._given_up = _given_up(services, self._runtime) if from_dlq else None
         self._now_at: Arrival | None = None
         self._longest: dict[AnyStage, int] = {}
-        self._has_several = False
         self._outages = Outages(services, self._emitter, routes.flows)
 
     def run(self, envelopes: Sequence[Envelope]) -> list[Ending]:

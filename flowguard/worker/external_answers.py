@@ -270,8 +270,7 @@ def _use(row: AwaitingRow, offer: Offer, brought: ExternalAnswer, envelope: Enve
 
 
 def _first(verdicts: set[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
-    of_nobody = AnswerVerdict.EARLY if kept else AnswerVerdict.UNKNOWN
-    return min(verdicts or [of_nobody], key=ORDER.index)
+    return min(verdicts or [AnswerVerdict.EARLY if kept else AnswerVerdict.UNKNOWN], key=ORDER.index)
 
 
 def answer_message(

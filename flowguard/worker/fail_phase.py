@@ -59,6 +59,10 @@ class FailPhase:
         What says nothing about the business is parked, so that no compensation begins. Raises what may pass within
         minutes, until the record has waited so long.
         """
+        if isinstance(error, SettingsError | KeyUnavailable):
+            from flowguard.worker.missed import beside_stream  # few stages miss anything
+
+            return beside_stream(self._services, self._emitter, arrival, claim, error)
         if isinstance(error, OtherRelease):
             return self._parked(arrival, claim, error, other_releases_of(arrival.flow.name))
         if isinstance(error, WriteDenied) and self._is_parked_for(arrival, claim, error):
@@ -66,11 +70,8 @@ class FailPhase:
         message, now = arrival.message, self._services.clock.now()
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
-        attempt = Attempt(
-            retry=message.retry,
-            age=timedelta(milliseconds=now - message.requested_at),
-            longest_delay=_longest_delay(arrival),
-        )
+        age = timedelta(milliseconds=now - message.requested_at)
+        attempt = Attempt(message.retry, age, longest_delay=_longest_delay(arrival))
         match after_failure(error, policy, attempt, self._services.draw):
             case Never(why):
                 return (yield from self._end(arrival, claim, note.because(why), error))
@@ -120,8 +121,7 @@ class FailPhase:
         planner = planner_of(self._services, arrival, claim)
         failure = failure_of(arrival.message, claim.item, note, error)
         letters, note = letter_or_why(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)
-        if isinstance(error, Cancelled):
-            letters = []
+        letters = [] if isinstance(error, Cancelled) else letters
         with suppress(Reject):
             commit = planner.giving_up(to, failure, note, letters)
             return (yield from self._commits.ended(arrival, claim, commit))
@@ -221,26 +221,6 @@ class FailPhase:
             refusal = self._services.sender.send([onward]).get(0)
         self._emitter.sent(arrival.message, onward, refusal)
         return acked(arrival, Verdict.CLAIMED) if refusal is None else self._left(arrival, delay, why)
-
-    def beside_stream(self, arrival: Arrival, claim: Claim, missing: SettingsError | KeyUnavailable) -> Ending:
-        """Let the flow's queue keep a stream's record whose stage misses a setting or a key, as the same attempt.
-
-        Its shard goes on: others there may not need it. Raises what is missing for all other records, and
-        where no queue takes it.
-        """
-        if not arrival.envelope.source.is_stream:
-            raise missing
-        try:
-            onward = self._retried(arrival, arrival.message, 0, continued=claim.item.epoch)
-        except TooLarge:
-            raise missing from None
-        release(self._services, claim)
-        refusal = self._services.sender.send([onward]).get(0)
-        self._emitter.sent(arrival.message, onward, refusal)
-        if refusal is not None:
-            raise missing
-        self._emitter.broken(arrival.envelope, arrival, missing, str(missing))
-        return acked(arrival, Verdict.CLAIMED, why=str(missing))
 
     def _left(self, arrival: Arrival, delay: int, why: str) -> Ending:
         """Leave the record in its queue, for as long as its run is put off."""

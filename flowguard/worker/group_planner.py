@@ -157,8 +157,8 @@ class GroupPlanner(NamedTuple):
         if problem := _name_problem(name):
             raise self._refused(f"the name {shown(name)} {problem}")
         if not plan.flow:
-            request = GroupRequest(name, encode(payload))
-            return request, request._replace(body=comparable(payload, request.body))
+            plain = GroupRequest(name, encode(payload))
+            return plain, plain._replace(body=comparable(payload, plain.body))
         own_id = request_id(self.planner.message, member)
         message, _ = ask.to.request(
             payload,

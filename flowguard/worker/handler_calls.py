@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flowguard.errors import KeyUnavailable, SettingsError
 from flowguard.startup.named_tuple import NamedTuple
+from flowguard.worker.failure import only_error
 
 if TYPE_CHECKING:
     from flowguard.protocol.groups import GroupPlan, GroupRequest, NewShard
@@ -51,6 +52,21 @@ class HandlerCalls:
         if isinstance(error, BaseExceptionGroup):
             return all(map(self.have_failed_with, error.exceptions))
         return isinstance(error, _MISSING) or any(error is failed for failed in self._failed)
+
+    def of_stage(self, raised: BaseException) -> BaseException:
+        """Return the error of a stage that ends its attempt: of a group of errors the only one.
+
+        It may be a setting or a key that the stage misses, which holds up its record alone. Raises what says nothing
+        about the stage: a call that a later try may make, and what stops the process.
+        """
+        error = only_error(raised)
+        if isinstance(error, SettingsError) or (isinstance(error, KeyUnavailable) and error.refused):
+            error.in_stage = True
+            return error
+        is_stopped = isinstance(error, KeyboardInterrupt)  # the process is: the record stays in its queue
+        if is_stopped or self.have_failed_with(error):
+            raise error
+        return error
 
     def of_tables(self, tables: ReadsTables | None) -> ReadsTables | None:
         """Return what makes the calls of the user's tables."""

@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from flowguard.errors import (
-    CannotOpen,
-    ConditionFailed,
-    FlowguardError,
-    KeyUnavailable,
-    NotHeld,
-    Reject,
-    Retry,
-    SettingsError,
-    WorkerFenced,
-)
+from flowguard.errors import CannotOpen, ConditionFailed, FlowguardError, NotHeld, Reject, Retry, WorkerFenced
 from flowguard.protocol.run import Claim, Commit, FencedBy, Refused
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.worker.asks import Way
@@ -29,7 +19,6 @@ from flowguard.worker.commit_phase import CommitPhase
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.fail_phase import FailPhase
-from flowguard.worker.failure import only_error
 from flowguard.worker.flush_phase import FlushPhase
 from flowguard.worker.handle_phase import GoesOn, HandlePhase
 from flowguard.worker.hop_memory import HopMemory, NoPlace
@@ -134,20 +123,11 @@ class Runtime:
         except GoesOn as later:
             goes_on = later.requests, later.burst
         except BaseException as raised:  # a stage may raise anything; what follows is decided in one place
-            return (yield from self._failed(arrival, memory, only_error(raised)))
+            error = memory.calls.of_stage(raised)
+            if isinstance(error, WorkerFenced):
+                return self._commits.overtaken(arrival, FencedBy(error.by))
+            return (yield from self._fail.failed(arrival, memory.claim, error))
         return self._fail.continued(arrival, memory.claim, *goes_on)  # not as what an error came to
-
-    def _failed(self, arrival: Arrival, memory: HopMemory, error: BaseException) -> Way[Ending | None]:
-        """End an attempt whose stage has raised. Raises what says nothing about the stage."""
-        if isinstance(error, WorkerFenced):
-            return self._commits.overtaken(arrival, FencedBy(error.by))
-        if isinstance(error, SettingsError) or (isinstance(error, KeyUnavailable) and error.refused):
-            error.in_stage = True
-            return self._fail.beside_stream(arrival, memory.claim, error)
-        is_stopped = isinstance(error, KeyboardInterrupt)  # the process is: the record stays in its queue
-        if is_stopped or memory.calls.have_failed_with(error):
-            raise error
-        return (yield from self._fail.failed(arrival, memory.claim, error))
 
 
 class NotBegun(FlowguardError):

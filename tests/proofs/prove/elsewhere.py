@@ -41,7 +41,7 @@ TESTED: Final = (
         "answers under way while a run is cancelled",
     ),
     Elsewhere(
-        r"^worker\.(runtime\.Runtime\._failed|fail_phase\.FailPhase\.beside_stream)|"
+        r"^worker\.(handler_calls\.HandlerCalls\.of_stage|missed\.beside_stream)|"
         r"^aws\.faults\.is_outage: .*in_stage",
         (
             "tests/worker/runtime/test_calls_of_handlers.py",

@@ -11,7 +11,7 @@ from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what comes before the lease is over waits for its end, and what is allowed is a set": (
-        "worker.fail_phase.FailPhase.beside_stream: release(self._services, claim); then refusal = self._services.sender.send([onward]).get(0) → the other way round",
+        "worker.missed.beside_stream: release(services, claim); then refusal = services.sender.send([onward]).get(0) → the other way round",
         "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((_queue_before(flow, stage) for stage in flow.stages)) → the other way round",
     ),
     "a type that hides anything is refused before the call is made": (
@@ -46,8 +46,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "nothing else goes wrong there": (
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
-        "worker.fail_phase.FailPhase.beside_stream: except TooLarge → catches every Exception",
-        "worker.fail_phase.FailPhase.beside_stream: except TooLarge → catches nothing",
+        "worker.missed.beside_stream: except TooLarge → catches every Exception",
+        "worker.missed.beside_stream: except TooLarge → catches nothing",
         "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
         "worker.start_rule.StartRule._body_key: except NoKey → catches every Exception",
         "worker.start_rule._json: except (ValueError, RecursionError) → catches every Exception",
@@ -341,7 +341,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.commit_call._ending: item.called_attempt → forced true",
     ),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
-        "worker.runtime.Runtime._failed: is_stopped → forced false",
+        "worker.handler_calls.HandlerCalls.of_stage: is_stopped → forced false",
     ),
     "the problem is always there where the object is not: what is put in its place is for the type checker": (
         "worker.no_run.NoRun.ending: RunFailed('the message names no object') → forced false",
