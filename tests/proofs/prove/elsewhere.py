@@ -41,7 +41,8 @@ TESTED: Final = (
         "answers under way while a run is cancelled",
     ),
     Elsewhere(
-        r"^worker\.(handler_calls\.HandlerCalls\.of_stage|missed\.beside_stream)|"
+        r"^worker\.(handler_calls\.HandlerCalls\.of_stage|missed\.beside_stream|"
+        r"fail_phase\.FailPhase\.failed: .*SettingsError)|"
         r"^aws\.faults\.is_outage: .*in_stage",
         (
             "tests/worker/runtime/test_calls_of_handlers.py",
