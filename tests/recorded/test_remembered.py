@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
-from flowguard.errors import RunFailed
-from flowguard.recorded.remembered import EarlyEffects, ForgottenMemory
+from flowguard.errors import OtherRelease, RunFailed
+from flowguard.recorded.remembered import EarlyEffects, ForgottenMemory, ResultForm
 from flowguard.recorded.table_writes import NOTHING_REFUSED, TableWrites
 
 
@@ -38,6 +38,13 @@ def test_a_bug_in_the_type_of_a_result_is_raised_as_it_is(kind: type) -> None:
     """It does not fail the run for good: the next release may have mended it."""
     with pytest.raises(ZeroDivisionError, match="with a bug"):
         effects().once("a", lambda: {"a": 1}, kind)
+
+
+def test_what_another_release_remembers_is_of_another_type_and_a_bug_is_raised_as_it_is() -> None:
+    with pytest.raises(OtherRelease, match="what it remembers is no <class 'int'>"):
+        ResultForm.of("it", effects, int).read('"text"')
+    with pytest.raises(ZeroDivisionError, match="with a bug"):
+        ResultForm.of("it", effects, Buggy).read('{"a": 1}')
 
 
 def test_a_coroutine_that_is_nobodys_to_await_is_closed() -> None:
