@@ -13,6 +13,7 @@ from flowguard.errors import (
     Reject,
     SettingsError,
     TooLarge,
+    WorkerFenced,
     WriteDenied,
 )
 from flowguard.events import EventType
@@ -20,7 +21,7 @@ from flowguard.payload.encoding import decode
 from flowguard.protocol.claims import attempt_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import BackOff, Burst, Claim, Commit, RunItem
+from flowguard.protocol.run import BackOff, Burst, Claim, Commit, FencedBy, RunItem
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.spans import Phase
 from flowguard.verdicts import Verdict
@@ -59,6 +60,8 @@ class FailPhase:
         What says nothing about the business is parked, so that no compensation begins. Raises what may pass within
         minutes, until the record has waited so long.
         """
+        if isinstance(error, WorkerFenced):
+            return self._commits.overtaken(arrival, FencedBy(error.by))
         if isinstance(error, SettingsError | KeyUnavailable):
             from flowguard.worker.missed import beside_stream  # few stages miss anything
 

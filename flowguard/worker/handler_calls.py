@@ -57,16 +57,20 @@ class HandlerCalls:
         """Return the error of a stage that ends its attempt: of a group of errors the only one.
 
         It may be a setting or a key that the stage misses, which holds up its record alone. Raises what says nothing
-        about the stage: a call that a later try may make, and what stops the process.
+        about the stage: a call that a later try may make, and what stops the process. No frame keeps the error: it has
+        those of the handler, and what is open there, such as a transaction.
         """
         error = only_error(raised)
         if isinstance(error, SettingsError) or (isinstance(error, KeyUnavailable) and error.refused):
             error.in_stage = True
             return error
         is_stopped = isinstance(error, KeyboardInterrupt)  # the process is: the record stays in its queue
-        if is_stopped or self.have_failed_with(error):
+        if not is_stopped and not self.have_failed_with(error):
+            return error
+        try:
             raise error
-        return error
+        finally:
+            del raised, error
 
     def of_tables(self, tables: ReadsTables | None) -> ReadsTables | None:
         """Return what makes the calls of the user's tables."""

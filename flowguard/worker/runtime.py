@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from flowguard.errors import CannotOpen, ConditionFailed, FlowguardError, NotHeld, Reject, Retry, WorkerFenced
-from flowguard.protocol.run import Claim, Commit, FencedBy, Refused
+from flowguard.errors import CannotOpen, ConditionFailed, FlowguardError, NotHeld, Reject, Retry
+from flowguard.protocol.run import Claim, Commit, Refused
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.worker.asks import Way
 from flowguard.worker.caller_answers import CallerAnswers
@@ -123,10 +123,7 @@ class Runtime:
         except GoesOn as later:
             goes_on = later.requests, later.burst
         except BaseException as raised:  # a stage may raise anything; what follows is decided in one place
-            error = memory.calls.of_stage(raised)
-            if isinstance(error, WorkerFenced):
-                return self._commits.overtaken(arrival, FencedBy(error.by))
-            return (yield from self._fail.failed(arrival, memory.claim, error))
+            return (yield from self._fail.failed(arrival, memory.claim, memory.calls.of_stage(raised)))
         return self._fail.continued(arrival, memory.claim, *goes_on)  # not as what an error came to
 
 

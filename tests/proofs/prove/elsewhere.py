@@ -26,6 +26,11 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^worker\.fail_phase\.FailPhase\.failed: isinstance\(\w+, WorkerFenced",
+        ("tests/worker/runtime/test_remembered.py", "tests/sql/test_step_sql.py"),
+        "workers that meet the fence before their commit",
+    ),
+    Elsewhere(
         r"^protocol\.claims\.(takes_object|committed_before)\b",
         ("tests/protocol/test_claims.py", "tests/sql/test_step_sql.py"),
         "ids that come again in a database beside the table",
@@ -41,7 +46,7 @@ TESTED: Final = (
         "answers under way while a run is cancelled",
     ),
     Elsewhere(
-        r"^worker\.(handler_calls\.HandlerCalls\.of_stage|missed\.beside_stream|"
+        r"^worker\.(handler_calls\.|missed\.beside_stream|"
         r"fail_phase\.FailPhase\.failed: .*SettingsError)|"
         r"^aws\.faults\.is_outage: .*in_stage",
         (

@@ -341,7 +341,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.commit_call._ending: item.called_attempt → forced true",
     ),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
-        "worker.handler_calls.HandlerCalls.of_stage: is_stopped → forced false",
+        "worker.handler_calls.HandlerCalls.of_stage: not is_stopped → forced true",
     ),
     "the problem is always there where the object is not: what is put in its place is for the type checker": (
         "worker.no_run.NoRun.ending: RunFailed('the message names no object') → forced false",

@@ -32,6 +32,8 @@ MODULES: Final = (
     "flowguard.worker.ending",
     "flowguard.worker.given_up",
     "flowguard.worker.kills",
+    "flowguard.worker.handler_calls",
+    "flowguard.worker.missed",
     "flowguard.worker.lifetimes",
     "flowguard.worker.denials",
     "flowguard.worker.object_notices",

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -22,6 +23,7 @@ from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS
+from flowguard.worker.handler_calls import HandlerCalls
 from tests.scene import OrderState, Scene, scene
 from tests.worker.runtime.mishaps import boom
 
@@ -202,6 +204,23 @@ def test_a_setting_or_key_that_one_stage_misses_holds_up_its_record_alone(at: Sc
     several = [at.order(object_id, request_id=RequestId(object_id)) for object_id in ("o1", "o2", "o3")]
     assert at.deliver(*several) == [True, False, True]
     assert at.told(EventType.RETURNED) == 0
+
+
+def test_a_step_without_tables_stays_one() -> None:
+    assert HandlerCalls().of_tables(None) is None
+
+
+def test_several_errors_say_nothing_about_a_stage_where_none_does() -> None:
+    def fail(error: Exception) -> None:
+        raise error
+
+    calls, errors = HandlerCalls(lambda error: isinstance(error, OSError)), [OSError("first"), OSError("second")]
+    for error in errors:
+        with pytest.raises(OSError, match=str(error)):
+            calls.made(partial(fail, error))
+    assert calls.have_failed_with(ExceptionGroup("both", errors))
+    assert calls.have_failed_with(ExceptionGroup("and a key", [*errors, KeyUnavailable("ssm:/keys", "throttled")]))
+    assert not calls.have_failed_with(ExceptionGroup("and its own", [*errors, ValueError("a bug")]))
 
 
 def meets_keys_that_are_away(step: Step[OrderState]) -> None:
