@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -221,6 +223,27 @@ def test_several_errors_say_nothing_about_a_stage_where_none_does() -> None:
     assert calls.have_failed_with(ExceptionGroup("both", errors))
     assert calls.have_failed_with(ExceptionGroup("and a key", [*errors, KeyUnavailable("ssm:/keys", "throttled")]))
     assert not calls.have_failed_with(ExceptionGroup("and its own", [*errors, ValueError("a bug")]))
+
+
+class Transaction:
+    """Is open as long as anything has it."""
+
+
+def test_what_a_handler_has_open_ends_with_its_failed_attempt(at: Scene) -> None:
+    opened: list[weakref.ref[Transaction]] = []
+
+    def fails(step: Step[OrderState]) -> None:
+        transaction = Transaction()
+        opened.append(weakref.ref(transaction))
+        raise ValueError("a bug")
+
+    at.script.pricing = fails
+    gc.disable()
+    try:
+        at.deliver(at.message())
+        assert [one() for one in opened] == [None]
+    finally:
+        gc.enable()
 
 
 def meets_keys_that_are_away(step: Step[OrderState]) -> None:
