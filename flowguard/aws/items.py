@@ -148,7 +148,7 @@ def stored(kind: Kind | type, value: Any) -> Item:
 
 
 Values: TypeAlias = tuple[tuple[str, str, Callable[[Any], Item]], ...]
-"""For each value of an expression: its placeholder, the field that it is read from, and what writes it for DynamoDB."""
+"""A triple for each value of an expression: its placeholder, the name of its field, and what encodes it."""
 
 
 def values_of(fields: Iterable[Field]) -> Values:

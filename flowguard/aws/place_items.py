@@ -62,6 +62,7 @@ class DynamoDBPlaces(NamedTuple):
     table: str
     packing: Packing
     pause: Callable[[float], None] = time.sleep
+    draw: Callable[[], float] = random.random
 
     def change(
         self,
@@ -119,7 +120,7 @@ class DynamoDBPlaces(NamedTuple):
             if other is None or other.nonce == nonce:  # the latter is this very write, whose answer was lost
                 return Changed(change, after)
             stands, is_now = other, True
-            self.pause(LONGEST_PAUSE * random.random())  # noqa: S311 - protects nothing
+            self.pause(LONGEST_PAUSE * self.draw())
         raise PlacesBusy(key.place, f"others have written them {most} times meanwhile")
 
     def _read(self, where: Item) -> Seen:

@@ -23,7 +23,12 @@ from flowguard.settings import Settings
 from flowguard.worker.ports import Services
 
 
-def aws_store(settings: Settings, clients: Clients, pause: Callable[[float], None] = time.sleep) -> DynamoDBStore:
+def aws_store(
+    settings: Settings,
+    clients: Clients,
+    pause: Callable[[float], None] = time.sleep,
+    draw: Callable[[], float] = random.random,
+) -> DynamoDBStore:
     """Build the run items' store on DynamoDB. It learns of the flows whose texts are sealed."""
     packing = Packing.of(settings, clients)
     return DynamoDBStore(
@@ -34,6 +39,7 @@ def aws_store(settings: Settings, clients: Clients, pause: Callable[[float], Non
         pause=pause,
         once=lambda: clients.dynamodb_once,
         names=settings.at_aws,
+        draw=draw,
     )
 
 
@@ -61,7 +67,7 @@ def aws_services(
     clock = clock if clock is not None else SystemClock()
     jitter = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
     return Services(
-        store=aws_store(settings, clients, pause),
+        store=aws_store(settings, clients, pause, jitter.random),
         sender=aws_sender(settings, clients, clock),
         clock=clock,
         ids=ids if ids is not None else RandomIds(),

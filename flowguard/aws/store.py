@@ -6,6 +6,7 @@ A claim is one call, a commit is one call, and the answer is from that call alon
 from __future__ import annotations
 
 import functools
+import random
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -64,10 +65,12 @@ class DynamoDBStore:
         pause: Callable[[float], None] = time.sleep,
         once: Callable[[], DynamoDBClient] | None = None,
         names: Names = AS_IN_CODE,
+        draw: Callable[[], float] = random.random,
     ) -> None:
         """``once`` returns a client that makes no call twice by itself, for the requests of groups.
 
-        ``table`` is a name at AWS; ``names`` say what tables of recorded writes are called there.
+        ``table`` is a name at AWS; ``names`` say what tables of recorded writes are called there. ``draw`` returns the
+        jitter of pauses, from 0 to 1.
         """
         self._client = client
         self._once = once
@@ -75,6 +78,7 @@ class DynamoDBStore:
         self._packing = packing
         self._prefix = prefix
         self._pause = pause
+        self._draw = draw
         self._names = names
         self._item_texts = ItemTexts(packing)
         self._commit_texts = CommitTexts(packing, prefix)
@@ -313,7 +317,7 @@ class DynamoDBStore:
         """Return what keeps the places of limits, in the same table."""
         from flowguard.aws.place_items import DynamoDBPlaces  # most stages have no limit
 
-        return DynamoDBPlaces(self._client, self._table, self._packing, self._pause)
+        return DynamoDBPlaces(self._client, self._table, self._packing, self._pause, self._draw)
 
     # -- for tools and tests, never called while a message is handled
 

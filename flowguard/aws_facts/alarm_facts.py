@@ -188,6 +188,19 @@ ALARM_FACTS: Final = (
         by_hand="`put-metric-alarm` shows the refusal. The page has topics of the alarm's region alone.",
     ),
     Fact(
+        name="alarm-account",
+        sentence="An alarm watches a metric of its own account. One of another account has to be shared with it, and "
+        "named by its account in the alarm.",
+        source=Document(
+            "Cross-account cross-Region CloudWatch console",
+            "https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Cross-Account-Cross-Region.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/alarms.py:alarms_of", "docs/operate/security.md"),
+        engines=NOWHERE,
+        by_hand="It needs two accounts.",
+    ),
+    Fact(
         name="alarm-topic-policy",
         sentence="An alarm publishes as `cloudwatch.amazonaws.com` where the topic's policy lets it, which may ask for "
         "the alarm by `aws:SourceArn`.",

@@ -33,7 +33,7 @@ class _Made(NamedTuple):
     asks: Sequence[Context]
     """The requests of its service, each of which is to be let in."""
     strangers: Mapping[str, Context]
-    """The requests of others by what they are for, which the role is not to trust."""
+    """Requests that the role must refuse, by a description of who makes them: a schedule of another account."""
 
 
 def check_roles(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:

@@ -23,7 +23,7 @@ MOST_AT_ONCE: Final = 1_000
 
 
 class Inbox(NamedTuple):
-    """The queue of a stage: its name at AWS, its ARN, and the event source mappings that read it.
+    """The queue of a stage, with the event source mappings that read it. ``queue`` is its name at AWS.
 
     ``messages`` is about how many messages wait, ``kept_for`` is the queue's retention.
     """

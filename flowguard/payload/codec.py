@@ -91,9 +91,10 @@ class Codecs:
 
 
 def opened(codec: Codec | None, sealed: bytes, about: About) -> bytes:
-    """Open a sealed value. Raises :class:`CannotOpen` where the flow has no codec, or its codec raises another error.
+    """Decrypt a sealed value by its flow's codec.
 
-    A :class:`KeyUnavailable` is raised as one that says nothing of other values.
+    Raises :class:`CannotOpen` where the flow has no codec, or the codec fails. :class:`KeyUnavailable` and
+    :class:`SettingsError` of the codec are raised as they are; the former is marked as being about this value alone.
     """
     if codec is None:
         raise CannotOpen(about.kind, f"it is sealed, and {about.flow} has no codec here")

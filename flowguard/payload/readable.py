@@ -1,4 +1,4 @@
-"""Encode what flowguard decodes later: the payload of a later stage, a request, the state of a run.
+"""Encode payloads, requests and states, and check that flowguard will decode the same value from the text.
 
 What pydantic writes need not be what it reads. Such a text is refused where it is written, while nothing has happened:
 the one who reads it could only take it for another release's.
@@ -68,7 +68,7 @@ def comparable(value: Any, text: str) -> str:
 
 
 def comparable_tree(value: BaseModel) -> Any:
-    """Return a model as JSON, as :func:`comparable` makes its text."""
+    """Return a model as JSON values that are equal for equal models: the elements of its sets are sorted."""
     tree = value.model_dump(mode="json")
     return _ordered(tree) if has_sets(type(value)) else tree
 
@@ -88,7 +88,7 @@ def _of_its_types(value: BaseModel) -> str | None:
 
 
 def _is_whole(value: BaseModel) -> bool:
-    """Answer whether a plain model, and each one inside it, has all its fields, and the models that it declares."""
+    """Answer whether a plain model has all its fields, and each model inside it too, and is of its declared type."""
     has, (fields_in, models) = vars(value), _shape_of(type(value))
     if len(has) < fields_in:
         return False
@@ -138,7 +138,7 @@ def _difference(kind: type[BaseModel], text: str, ours: Any, theirs: Any) -> str
         return f"{place} changes; are the aliases for reading and writing the same?"
     try:
         settled, anew = (_text_of(kind.model_validate_json(each)) for each in (json.dumps(theirs), text))
-    except Exception:
+    except Exception:  # a validator may raise anything on what it has made itself
         return f"{place} changes, and what becomes of it would not be read"
     if _as_tree(kind, settled) == theirs or _as_tree(kind, anew) != theirs:
         return None

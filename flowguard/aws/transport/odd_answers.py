@@ -74,7 +74,7 @@ class _Begun(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with what has come, and then with what comes."""
+        """Fill the buffer with the bytes received so far, then with those that the connection brings."""
         self._received = self._received or self._receive()
         taken = min(len(buffer), len(self._received))
         buffer[:taken] = self._received[:taken]

@@ -219,7 +219,7 @@ class PostgresDatabases:
 
 
 class _Recording:
-    """What a connection does more than its kind."""
+    """What a connection does more than its kind. It is mixed into that kind, which mypy cannot see."""
 
     database = ""
     databases: PostgresDatabases
@@ -229,23 +229,24 @@ class _Recording:
     def __del__(self) -> None:
         """Close it without a warning: a worker that dies closes nothing."""
         with suppress(Exception):  # it may be half made
-            self.close()  # type: ignore[attr-defined]
+            self.close()  # type: ignore[attr-defined]  # of the connection's kind
 
     def cursor(self, *given: Any, **named: Any) -> Any:
-        cursor = super().cursor(*given, **named)  # type: ignore[misc]
+        cursor = super().cursor(*given, **named)  # type: ignore[misc]  # of the connection's kind
         kind: Any = type(cursor)
         cursor.__class__ = _cursor(kind)
         return cursor
 
     def _exec_command(self, command: Any, *given: Any, **named: Any) -> Any:
-        real = super()._exec_command  # type: ignore[misc]
+        real = super()._exec_command  # type: ignore[misc]  # of the connection's kind
         words = _text_of(command, self).upper()
         has_written = self.has_written
         if words.startswith(("COMMIT", "ROLLBACK")) and " TO " not in words:
             self.has_written = False
         if not (words == COMMIT and has_written):
             return (yield from real(command, *given, **named))
-        return self.pointed(Statement(COMMIT, ""), lambda: self.wait(real(command, *given, **named)))  # type: ignore[attr-defined]
+        wait: Any = self.wait  # type: ignore[attr-defined]  # of the connection's kind
+        return self.pointed(Statement(COMMIT, ""), lambda: wait(real(command, *given, **named)))
 
     @property
     def is_played(self) -> bool:
@@ -278,7 +279,7 @@ class _Recording:
         """Lose the connection, as in a failover: what was not committed is taken back."""
         import psycopg  # there where somebody connects by it
 
-        self.close()  # type: ignore[attr-defined]
+        self.close()  # type: ignore[attr-defined]  # of the connection's kind
         return psycopg.OperationalError("server closed the connection unexpectedly")
 
 
@@ -291,7 +292,7 @@ def recorded(kind: type[Any]) -> Any:
 
 @functools.cache
 def _cursor(kind: type[Any]) -> type[Any]:
-    class Recorded(kind):  # type: ignore[misc]
+    class Recorded(kind):  # type: ignore[misc]  # a class made at run time
         __slots__ = ()
 
         def execute(self, query: Any, *given: Any, **named: Any) -> Any:
