@@ -76,7 +76,9 @@ def test_where_nothing_fails_a_place_is_taken_as_soon_as_it_is_free() -> None:
         begin(crowd, 30)
         crowd.run()
         starts = [at for at, _, _ in crowd.handled]
-        assert max(after - before for before, after in pairwise(starts)) < 500
+        assert max(after - before for before, after in pairwise(starts)) < 1_000, (
+            "the work takes 200 ms, a look seconds"
+        )
 
 
 @pytest.mark.parametrize("seed", [0, 10])
