@@ -306,6 +306,21 @@ def test_a_start_that_is_always_written_late_waits_for_its_look(since: int) -> N
         all_end(crowd, 2)
 
 
+def test_a_start_that_was_written_late_is_looked_for_soon_whatever_its_window() -> None:
+    """It stands in no line, so nobody calls it when the window opens."""
+
+    def is_slow(call: ApiCall) -> None:
+        if is_start(call) and crowd.now_ms - crowd.start_ms < 20 * SECOND:
+            crowd.pass_time(3 * SECOND)
+
+    with crowd_of(flow_of(PerKey("customer", per=timedelta(minutes=15), count=1)), after=is_slow) as crowd:
+        begin(crowd, 1)
+        crowd.run()
+        assert crowd.told(EventType.IN_LINE) == 1
+        assert starts(crowd)[0] < MINUTE
+        all_end(crowd, 1)
+
+
 def test_a_start_is_noted_after_the_places_of_hops_at_work_are_taken() -> None:
     """Also of a hop that stands in line for the start: a place that is not free would make it late."""
     gateway = key_of(name="gateway")
