@@ -118,18 +118,21 @@ class Change(NamedTuple):
     calls: tuple[Hop, ...] = ()
 
 
-def taken(places: Places, hop: Hop, holder: Holder, terms: Terms, name: str = "") -> Change:
+def taken(
+    places: Places, hop: Hop, holder: Holder, terms: Terms, name: str = "", *, ended: str | None = None
+) -> Change:
     """Give the hop a place if its turn has come. It is held under the hop's token, or under a ``name``.
 
-    A hop that holds one keeps it. Of two owners the later one gets it when the first has given it back, or its lease is
-    over: a run that was reset has a new owner while the first one's handler may be at work.
+    A hop that holds one keeps it. Of two owners the later one gets it when the first has given it back, has ``ended``
+    and could not, or its lease is over: a run that was reset has a new owner while the first one's handler may be at
+    work.
     """
     live, name = settled(places, terms), name or hop.token
     there = live.held.get(name)
     if there is None:
         granted = before(live, first_seen(live, hop)) < free(live, terms)
     else:
-        granted = there.owner == holder.owner or there.until <= terms.now
+        granted = there.owner in (holder.owner, ended) or there.until <= terms.now
     if granted:
         live = Places({**live.held, name: holder}, _without(live.line, hop.token))
     return called(live, terms)._replace(granted=granted)

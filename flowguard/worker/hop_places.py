@@ -136,9 +136,11 @@ class HopPlaces:
         limit, key, name, holder, seen = mine
         ends = (self._services.clock.now() + longest_lease(self._arrival)) // 1000
         free = Take(name, holder, limit.most, ends) if self._turn is None and seen is None else None
+        before = self._own_claim.before  # of a run that was reset it has another owner than the handler at work
+        ended = None if before is None else before.owner
 
         def decide(places: Places, terms: Terms) -> Change:
-            return taken(places, self._hop, self._mine(limit, key, terms.now).holder, terms, name)
+            return taken(places, self._hop, self._mine(limit, key, terms.now).holder, terms, name, ended=ended)
 
         others = [other for other in self._taken if other.key != key]
         self._taken = [*others, mine]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard.aws import place_items
 from flowguard.client import FlowClient
@@ -303,6 +303,27 @@ def test_an_attempt_that_fails_gives_its_place_back_and_waits_anew() -> None:
         crowd.run()
         assert [object_id for _, object_id, _ in crowd.handled] == ["o0", "o1", "o1"]
         all_end(crowd, 2)
+
+
+@pytest.mark.parametrize("seconds", [1, 50, 120])
+def test_a_retry_takes_over_a_place_that_its_failed_attempt_could_not_give_back(seconds: int) -> None:
+    """Its lease would hold it for a quarter of an hour, though nobody is at work."""
+
+    def fails(call: ApiCall) -> None:
+        is_of_key = (call.params.get("Key") or {}).get("pk", {}).get("S", "").startswith("limit#")
+        if is_of_key and begun(crowd) == 1 and not missed:
+            missed.append(1)
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+
+    missed: list[int] = []
+    with crowd_of(flow_of(does=fails_once(timedelta(seconds=seconds))), slots=2, lease=900_000, before=fails) as crowd:
+        crowd.start(Order(order_id="o1"))
+        crowd.run(30 * MINUTE)
+        assert missed
+        begins = [at for at, _, _ in crowd.handled]
+        assert len(begins) == 2
+        assert begins[1] - begins[0] < (seconds + 30) * 1_000
+        assert crowd.item("o1").status is Status.COMPLETED
 
 
 def fails_once(after: timedelta) -> Callable[[Order, Step, Crowd], object]:
