@@ -8,12 +8,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import SecretStr
 
 from flowguard.aws import botocore_errors
 from flowguard.aws.faults import is_refusal
+from flowguard.aws.transport.time_left import seconds_left
 from flowguard.clock import Clock
 from flowguard.errors import KeyUnavailable, SettingsError
 from flowguard.settings import Settings
@@ -97,19 +99,20 @@ def _keyring(setting: SecretStr, name: str, stores: _Stores) -> Keyring:
 
 
 def _stored(stores: _Stores, place: str, load: Callable[[], Keys]) -> Keyring:
-    """Make a keyring that tries again where the store is throttled or does not answer.
+    """Make a keyring that tries again where the store is throttled or does not answer, while the invocation lasts.
 
     At last it raises :class:`KeyUnavailable`, which costs no attempt of a run.
     """
 
     def patient() -> Keys:
-        for seconds in (*PAUSES, None):
+        for longest in (*PAUSES, inf):
             try:
                 return load()
             except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
-                if seconds is None or is_refusal(error):
+                seconds = longest * (1 + stores.draw.random()) / 2
+                if seconds >= seconds_left() or is_refusal(error):
                     raise KeyUnavailable(place, str(error), refused=is_refusal(error)) from error
-            stores.pause(seconds * (1 + stores.draw.random()) / 2)
+            stores.pause(seconds)
         raise AssertionError("the last try returns or raises")
 
     return Keyring(patient, stores.clock, stores.draw)

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.signing_keys import PAUSES, aws_signer, aws_tokens
+from flowguard.aws.transport.time_left import KEPT_MS, within
 from flowguard.client import FlowClient
 from flowguard.clock import ManualClock
 from flowguard.errors import KeyUnavailable, SettingsError
@@ -248,3 +249,25 @@ def test_a_store_that_stays_busy_is_given_up_after_a_few_tries(aws: EmbeddedAWS)
     assert not met.value.refused
     assert len(pauses) == len(PAUSES)
     assert all(one <= most for one, most in zip(pauses, PAUSES, strict=True))
+
+
+@pytest.mark.parametrize("remaining", [2_000, 400, 0])
+def test_nobody_waits_for_keys_until_the_function_is_killed(remaining: int, aws: EmbeddedAWS) -> None:
+    """Its records are returned, and come again, where it says so in time."""
+    waited = 0.0
+
+    def pause(seconds: float) -> None:
+        nonlocal waited
+        waited += seconds
+
+    def refuses(call: ApiCall, proceed: Proceed) -> Response:
+        raise refusal("ThrottlingException", call)
+
+    settings = Settings(signing_keys=SecretStr("ssm:/flowguard/keys"))
+    with (
+        intercept(refuses),
+        within(lambda: remaining - round(waited * 1000)),
+        pytest.raises(KeyUnavailable, match="ThrottlingException"),
+    ):
+        aws_signer(settings, Clients(), ManualClock(), random.Random(0), pause).sign("it")
+    assert waited * 1000 <= max(remaining - KEPT_MS, 0)

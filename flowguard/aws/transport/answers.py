@@ -63,7 +63,18 @@ def _content(service: Service, body: bytes) -> dict[str, Any]:
     content = _decoder(service, body).decode(body.decode())
     if not isinstance(content, dict):
         raise ValueError("it is no object")
-    return content
+    return _without_nulls(content) if b"null" in body else content
+
+
+def _without_nulls(value: Any) -> Any:
+    """Leave out the fields of objects that are null, as botocore does."""
+    match value:
+        case dict():
+            return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+        case list():
+            return [*map(_without_nulls, value)]
+        case _:
+            return value
 
 
 def _decoder(service: Service, body: bytes) -> json.JSONDecoder:

@@ -14,8 +14,10 @@ VARIABLE: Final = "FLOWGUARD_CLIENT"
 AUTO, LEAN = "auto", "lean"
 
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
-_ADDRESS: Final = r"https?://[a-z0-9.-]+(:[0-9]+)?/?"
-"""An endpoint for all services that both clients understand alike, such as that of an emulator."""
+_ADDRESS: Final = r"https?://[a-z0-9.-]+(:(?!(80|443)/?$)[0-9]+)?/?"
+"""An endpoint for all services that both clients understand alike, such as that of an emulator.
+
+botocore signs no port that is the scheme's own."""
 
 _REGIONS: Final = {
     "(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-[0-9]+": "amazonaws.com",

@@ -27,7 +27,7 @@ from flowguard.aws.transport.patched import Watch
 from flowguard.aws.transport.retries import Failed, Quota, delay, may_pass, price
 from flowguard.aws.transport.services import Operation, Service
 from flowguard.aws.transport.signature import Signer
-from flowguard.aws.transport.time_left import seconds_left
+from flowguard.aws.transport.time_left import LEAST_SECONDS, seconds_left
 from flowguard.startup.named_tuple import NamedTuple
 
 logger = logging.getLogger("flowguard")
@@ -227,7 +227,7 @@ class JSONClient:
             if attempt >= self._attempts or not may_pass(self._service, operation, failed):
                 break
             pause = delay(self._service, operation, failed, attempt)
-            if pause >= self._left():
+            if pause >= self._left() - LEAST_SECONDS:  # after the end, too, what is left is the least of a call
                 break
             paid = price(operation, failed)
             if not self._quota.take(paid):

@@ -108,7 +108,7 @@ def test_a_variable_that_may_change_something_is_left_to_botocore(variable: str)
     assert why_botocore({**LAMBDA, variable: "x"}) == f"{variable} is set"
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:4566", "https://aws.local/", "http://localhost"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:4566", "https://aws.local/", "http://localhost", "http://h:8080/"])
 def test_an_endpoint_for_all_services_is_called_where_that_is_asked_for(url: str) -> None:
     environment = {**LAMBDA, "AWS_ENDPOINT_URL": url}
     for asked in (None, "auto"):
@@ -116,7 +116,19 @@ def test_an_endpoint_for_all_services_is_called_where_that_is_asked_for(url: str
     assert why_botocore(asking(environment, "lean")) is None
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:4566", "http://h/path", "http://u:p@h", "http://[::1]:1", "http://h:x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "127.0.0.1:4566",
+        "http://h/path",
+        "http://u:p@h",
+        "http://[::1]:1",
+        "http://h:x",
+        "http://h:80",
+        "https://h:443/",
+    ],
+)
 def test_an_endpoint_that_is_no_plain_address_is_left_to_botocore(url: str) -> None:
     assert why_botocore(asking({**LAMBDA, "AWS_ENDPOINT_URL": url}, "lean")) == "AWS_ENDPOINT_URL is set"
 

@@ -201,13 +201,16 @@ OTHERS: Final[list[tuple[str, bytes]]] = [
     ("secretsmanager", answer(400, {"__type": "ResourceNotFoundException", "Message": "no"})),
     ("secretsmanager", answer(400, {"__type": "#DecryptionFailure", "message": "no"})),
     ("events", answer(200, {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "a", "ErrorMessage": "b"}]})),
+    ("events", answer(200, {"FailedEntryCount": 0, "Entries": [{"EventId": "null", "ErrorCode": None}, None]})),
     ("events", answer(500, {"__type": "#InternalException"})),
     ("events", answer(400, {"__type": "ThrottlingException", "message": "no"})),
+    ("dynamodb", answer(200, {"Item": None, "ConsumedCapacity": {"TableName": "t", "CapacityUnits": None}})),
+    ("dynamodb", answer(200, {"Item": {"packed": {"B": BYTES}, "no": {"NULL": True}}, "ConsumedCapacity": None})),
 ]
 
 
 @pytest.mark.parametrize(("service", "given"), OTHERS)
-def test_events_and_keys_are_answered_the_same(servers: tuple[Server, Server], service: str, given: bytes) -> None:
+def test_all_other_answers_are_the_same(servers: tuple[Server, Server], service: str, given: bytes) -> None:
     ours, theirs = both(servers, service, Reply(given))
     assert ours == theirs
 

@@ -90,6 +90,14 @@ def test_no_try_begins_after_the_end() -> None:
     assert "MaxAttemptsReached" not in metadata
 
 
+@pytest.mark.parametrize("remaining", [500, 300, 0, -1_000])
+def test_a_service_that_is_silent_near_the_end_is_asked_once(remaining: int) -> None:
+    """Each call gets a moment in any case. Four of them would last for longer than the function."""
+    with served(SILENT) as server, within(lambda: remaining), pytest.raises(ReadTimeoutError):
+        get_item(lean("dynamodb", server.url))
+    assert len(server.requests) == 1
+
+
 def test_a_pause_that_takes_all_that_is_left_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_client, "delay", lambda *_: 0.5)
     with served(BUSY) as server, pytest.raises(ClientError):
