@@ -24,6 +24,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "it spares the work of finding nothing": (
         "aws.commit_call._add_callers: item.askers → forced true",
         "aws.transport.answers._content: body == b'{}' → forced false",
+        "aws.transport.answers._content: b'null' in body → forced true",
         "aws.transport.connections.Connections._limit: (seconds := min(self._read_seconds, left)) != connection.gettimeout() → forced true",
         "handler.lambda_answer: not left → forced false",
         "protocol.claims.noted_asker: message.reply_to is None → forced false",
@@ -79,6 +80,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a clock may be off by just so much, or more": (
         "aws.transport.json_client.JSONClient._corrects: abs(skew - self._skew) < SKEW_SECONDS → becomes abs(skew - self._skew) <= SKEW_SECONDS",
+    ),
+    "a pause that ends with just the least time of a call left leads to such a call, or to none": (
+        "aws.transport.json_client.JSONClient._answered: pause >= self._left() - LEAST_SECONDS → becomes pause > self._left() - LEAST_SECONDS",
     ),
     "the clock and the calendar raise nothing else": (
         "aws.transport.json_client.JSONClient._corrects: except (ValueError, OverflowError) → catches every Exception",
