@@ -253,6 +253,15 @@ def _target(
                 "redrive-target-missing", queue.name, f"its redrive policy names {arn}, which is not there", why, fix
             )
         return
+    if name != queue.give_up_to:
+        yield warning(
+            "redrive-target-other",
+            queue.name,
+            f"it gives records up to {name}",
+            "no function of the flow reads that queue: what was killed each time is ended by nobody, and its run stays "
+            "RUNNING",
+            f"set RedrivePolicy to {queue.give_up_to}",
+        )
     ours, theirs = int(attributes["MessageRetentionPeriod"]), int(target["MessageRetentionPeriod"])
     if theirs <= ours:
         yield error(

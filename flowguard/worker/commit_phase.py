@@ -54,7 +54,11 @@ class CommitPhase:
         return answer
 
     def write(self, arrival: Arrival, claim: Claim, commit: Commit) -> Way[Written]:
-        """Ask for the commit until there is an answer. None where the hop was only read, and has to be claimed now."""
+        """Ask for the commit until there is an answer. None where the hop was only read, and has to be claimed now.
+
+        An end closes a list of callers that is open, also where the flow takes callers in another release alone.
+        """
+        commit = commit._replace(takes_callers=commit.takes_callers or claim.item.callers is not None)
         answer: Written = None
         while answer is None:
             if outlived(claim, self._services.clock.now(), arrival.flow.retention // timedelta(milliseconds=1)):

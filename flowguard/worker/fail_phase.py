@@ -11,6 +11,7 @@ from flowguard.errors import (
     KeyUnavailable,
     OtherRelease,
     Reject,
+    RunFailed,
     SettingsError,
     TooLarge,
     WorkerFenced,
@@ -264,19 +265,25 @@ class FailPhase:
 
 
 def _unread(arrival: Arrival, item: RunItem, error: BaseException) -> str | None:
-    """Say why this code cannot read the payload. None where it can.
+    """Say why this code cannot read the payload, or the answers of a wait. None where it can.
 
-    It is not read once more where a function was killed by it, and not for a cancellation. Answers are in the item, and
-    no payload.
+    It is not read once more where a function was killed by it, and not for a cancellation. An answer that has failed
+    is read, and so is one that is missing.
     """
     message, stage = arrival.message, arrival.stage
-    if item.kills or stage is None or message.resumed or isinstance(error, Cancelled):
+    if item.kills or stage is None or isinstance(error, Cancelled):
         return None
-    payload_name = f"the payload of {stage.name}"
+    what = f"the answers for {stage.name}" if message.resumed else f"the payload of {stage.name}"
     try:
-        decode(stage.payload, message.body, what=payload_name)
+        if message.resumed:
+            from flowguard.worker.resumed_payload import resumed_payload  # most hops come after no wait
+
+            with suppress(RunFailed):  # that an answer has failed, or is missing, is read
+                resumed_payload(stage, item.wait)
+        else:
+            decode(stage.payload, message.body, what=what)
     except Exception as raised:  # PayloadInvalid, or whatever a model's own validator raises
-        return f"{payload_name} cannot be read: a validator raises {type(raised).__name__}"
+        return f"{what} cannot be read: a validator raises {type(raised).__name__}"
     return None
 
 

@@ -21,7 +21,6 @@ from typing import Any
 from flowguard.destinations import Destination, parse_destination
 from flowguard.errors import GroupChanged, GroupUnsaved, RunFailed, shown
 from flowguard.flow import AnyFlow
-from flowguard.group import GroupEnd
 from flowguard.names.ids import ObjectId, RequestId, name_problem
 from flowguard.outcome import AskGroup, WaitForGroup
 from flowguard.payload.encoding import encode
@@ -53,6 +52,7 @@ from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer
 from flowguard.wire.tenant import of_tenant
 from flowguard.worker.group_parts import SavedGroup
+from flowguard.worker.resumed_payload import OF_GROUPS
 from flowguard.worker.wait_planner import (
     WaitPlanner,
     ask_attributes,
@@ -227,7 +227,7 @@ class GroupPlanner(NamedTuple):
 
 
 def _payload_problems(stage: AnyStage) -> Iterator[str]:
-    if stage.payload not in (GroupEnd, dict):
+    if stage.payload not in OF_GROUPS:
         yield f"{stage.name!r} takes {stage.payload.__name__}; after a group a stage takes GroupEnd"
 
 

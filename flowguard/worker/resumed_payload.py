@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -17,6 +17,9 @@ from flowguard.payload.encoding import decode, encode, problem_of
 from flowguard.protocol.waiting import GivenAnswer, Wait, WaitEnd, WaitPlan
 from flowguard.recorded.read_answers import TIMED_OUT
 from flowguard.stage import AnyStage
+
+OF_GROUPS: Final = (GroupEnd, dict)
+"""The payloads that a stage after a group takes."""
 
 
 def fields_of(stage: AnyStage) -> dict[str, FieldInfo] | None:
@@ -71,11 +74,16 @@ def _problem_of_type(name: str, field: FieldInfo, text: str) -> Any:
 
 
 def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:
-    """Make the payload of the answers. Raises :class:`RunFailed`, naming what failed or is missing."""
+    """Make the payload of the answers. Raises :class:`RunFailed`, naming what failed or is missing.
+
+    Raises :class:`OtherRelease` where the wait was begun for another payload than the stage takes now.
+    """
     if wait is None or wait.plan is None:
         raise RunFailed(f"{stage.name!r} was to go on after a wait, and the run item holds none")
     if wait.plan.group is not None:
         group = wait.plan.group
+        if stage.payload not in OF_GROUPS:
+            raise OtherRelease(f"{stage.name} takes {stage.payload.__name__}, and its run has waited for a group")
         end = GroupEnd(requests=group.size, timed_out=wait.timed_out)
         return decode(stage.payload, encode(end), what=f"the group for {stage.name}")
     fields = fields_of(stage)

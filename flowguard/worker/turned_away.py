@@ -54,9 +54,7 @@ class TurnedAway:
             case Verdict.DONE if item is not None:
                 return self.done(arrival, item)
             case Verdict.BUSY if item is not None:
-                seconds = max(1, -((self._services.clock.now() - item.lease_until) // 1000))
-                self._services.sender.postpone(arrival.envelope, seconds)
-                return kept(arrival, verdict, f"another worker has it for {seconds} s more")
+                return self._busy(arrival, item)
             case Verdict.RESET if item is not None:
                 return self._begun_anew(arrival, item)
             case Verdict.ATTACHED | Verdict.KEPT if item is not None:
@@ -81,6 +79,15 @@ class TurnedAway:
                 return kept(arrival, verdict, "the hop before it is not committed", backs_off=True)
             case _:
                 assert_never(verdict)
+
+    def _busy(self, arrival: Arrival, item: RunItem) -> Ending:
+        """Leave the record until the lease ends. Where that is over, the run takes no callers, maybe for days."""
+        now = self._services.clock.now()
+        if item.lease_until < now:
+            return kept(arrival, Verdict.BUSY, "the run that it has met takes no callers now", backs_off=True)
+        seconds = max(1, -((now - item.lease_until) // 1000))
+        self._services.sender.postpone(arrival.envelope, seconds)
+        return kept(arrival, Verdict.BUSY, f"another worker has it for {seconds} s more")
 
     def _begun_anew(self, arrival: Arrival, item: RunItem) -> Ending:
         """Acknowledge a message of a run that was reset.

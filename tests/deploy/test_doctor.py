@@ -122,6 +122,11 @@ def redrive(stack: Stack, queue: str, **changes: Any) -> None:
     attribute(stack, queue, RedrivePolicy=json.dumps(policy))
 
 
+def given_up_to(stack: Stack, queue: str, other: str) -> None:
+    found = stack.client("sqs").get_queue_attributes(QueueUrl=url(stack, other), AttributeNames=["QueueArn"])
+    redrive(stack, queue, deadLetterTargetArn=found["Attributes"]["QueueArn"])
+
+
 def configure(stack: Stack, function: str, **changes: Any) -> None:
     stack.client("lambda").update_function_configuration(FunctionName=function, **changes)
 
@@ -292,6 +297,10 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
     "fewer receives than the deployment says": (
         lambda at: redrive(at, "everything-pack", maxReceiveCount=99),
         ("receives-few", "warning", "everything-pack"),
+    ),
+    "records given up to the queue of somebody else": (
+        lambda at: given_up_to(at, "everything-pack", "everything-dead-letters"),
+        ("redrive-target-other", "warning", "everything-pack"),
     ),
     "dead letters that expire first": (
         lambda at: attribute(at, "to-ship.fifo", MessageRetentionPeriod="1209600"),

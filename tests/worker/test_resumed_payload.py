@@ -9,7 +9,9 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
 from flowguard.errors import OtherRelease, RunFailed
 from flowguard.failed import Failed
+from flowguard.group import GroupEnd
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.groups import GroupPlan
 from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer, Wait, WaitPlan
 from flowguard.stage import AnyStage, Stage
@@ -354,3 +356,26 @@ def test_what_can_be_read_or_is_read_later_passes(stage: AnyStage, name: str, an
 def test_an_error_of_a_validators_own_is_not_taken_for_a_bad_answer() -> None:
     with pytest.raises(RuntimeError, match="a validator with a bug"):
         check_answer(Picks, "picky", GivenAnswer('{"number":13}'))
+
+
+class Groupless(BaseModel):
+    """It has defaults alone, so that pydantic reads the end of a group as one."""
+
+    hits: int = 0
+
+
+class AfterGroup(Stage[GroupEnd], name="after-group"):
+    def handle(self, payload: GroupEnd, step: Step) -> Outcome:
+        return Done()
+
+
+class AfterOne(Stage[Groupless], name="after-one"):
+    def handle(self, payload: Groupless, step: Step) -> Outcome:
+        return Done()
+
+
+def test_a_stage_that_takes_no_group_any_more_is_of_another_release() -> None:
+    wait = Wait(frozenset(), 0, 0, plan=WaitPlan("after", {}, group=GroupPlan("key", 3, "sqs:shops", 0)))
+    assert resumed_payload(AfterGroup, wait) == GroupEnd(requests=3)
+    with pytest.raises(OtherRelease, match="after-one takes Groupless, and its run has waited for a group"):
+        resumed_payload(AfterOne, wait)

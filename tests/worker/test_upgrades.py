@@ -16,11 +16,13 @@ from flowguard.aws.services import aws_services, aws_store
 from flowguard.cli import main
 from flowguard.client import FlowClient
 from flowguard.errors import Reject
+from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import lambda_handler
 from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import RunItem, Status
+from flowguard.retry import RetryPolicy
 from flowguard.settings import Settings
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
@@ -288,6 +290,42 @@ def test_a_stage_that_is_gone_makes_its_messages_dead_letters(shop: Shop, in_reg
         CliRunner().invoke(main, ["dlq", "redrive", "orders-dead-letters", "--all", "--yes", "--wait", "0"]).exit_code
         == 0
     )
+    shop.deliver(Version2)
+    assert ended(shop.run("o1")) == (Status.COMPLETED, {"shipped": 3, "by": 2}, 1)
+
+
+class Crashing(BaseModel):
+    approval: Any
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_new_code(cls, given: Any) -> Any:
+        return {"approval": given["approval"]["by"]}
+
+
+def test_answers_that_a_releases_own_validator_cannot_read_keep_their_run_for_a_redrive(
+    shop: Shop, in_region: None
+) -> None:
+    class Undo(Stage[Failure, NewState], name="undo"):
+        def handle(self, failure: Failure, step: Step[NewState]) -> Outcome:
+            return Done()
+
+    class ShipIt(Stage[Crashing, NewState], name="ship-order", retry=RetryPolicy(attempts=1)):
+        def handle(self, answers: Crashing, step: Step[NewState]) -> Outcome:
+            return Done()
+
+    class Newer(Flow, name="orders", object_id="order_id", accepts=[1], trust_senders=True, on_failed=Undo):
+        stages = (PriceNewOrder, ShipIt, Undo)
+
+    shop.order(Version1, Order(order_id="o1", quantity=3))
+    shop.deliver(Version1)
+    assert shop.approve(Version1, "o1") is AnswerVerdict.RESUMED
+    shop.deliver(Newer, receives=3)
+    assert shop.run("o1").status is Status.RUNNING, "it has not failed, and nothing is undone"
+    [reason] = shop.reasons()
+    assert "the answers for ship-order cannot be read: a validator raises KeyError" in reason
+    redriven = CliRunner().invoke(main, ["dlq", "redrive", "orders-dead-letters", "--all", "--yes", "--wait", "0"])
+    assert redriven.exit_code == 0, redriven.output
     shop.deliver(Version2)
     assert ended(shop.run("o1")) == (Status.COMPLETED, {"shipped": 3, "by": 2}, 1)
 

@@ -15,15 +15,15 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
-from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import sqs_event
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.message import Message
-from tests.scene import Order, OrderState, Priced, Scene, Script, record, scene
+from tests.scene import Order, OrderState, Priced, Scene, Script, record, scene, two_stages
 from tests.worker.runtime.failing import undoing_scene
-from tests.worker.runtime.mishaps import boom
+from tests.worker.runtime.mishaps import Died, boom
 from tests.worker.runtime.test_callers import answers, caller
 from tests.worker.runtime.test_fifo import deliver_fifo, fifo_record
 from tests.worker.runtime.test_kills import kill, no_commits
@@ -427,3 +427,32 @@ def test_a_client_whose_clock_is_fast_resets_a_run_and_who_waits_for_it_is_answe
         at.handler({"Messages": [early]}, None)
         work_off(at)
         assert [answer[0] for answer in answers(at)] == ["caller-0"]
+
+
+# -- what names a run
+
+
+def orders_named(script: Script, **rules: Any) -> AnyFlow:
+    class Named(Flow, name="orders", dead_letters="dead", **{"object_id": "order_id", **rules}):
+        stages = two_stages(script)
+
+    return Named
+
+
+@pytest.mark.parametrize(("rules", "priced"), [({"request_id": "order_id"}, 1), ({"object_id": "note"}, 2)])
+def test_a_request_that_a_release_names_anew_is_another_request(rules: dict[str, Any], priced: int) -> None:
+    """Its worker died with all of its outbox. The page on upgrades says what to do before such a release."""
+    with scene(orders_named) as at:
+        event = sqs_event("price-order", {"order_id": "o1", "note": "n1"}, message_id="m1")
+        with intercept(dies_when_it_sends), pytest.raises(Died):
+            at.handler(event)
+        at.handler = lambda_handler(orders_named(at.script, **rules)).using(at.handler._services)
+        assert at.handler(event) == {"batchItemFailures": []}
+        assert (at.priced(), status(at)) == (priced, Status.RUNNING)
+        assert at.told(EventType.STALE) == 2 - priced
+
+
+def dies_when_it_sends(call: ApiCall, proceed: Proceed) -> Response:
+    if call.operation.startswith("SendMessage"):
+        raise Died
+    return proceed()
