@@ -58,7 +58,8 @@ class CommitPhase:
 
         An end closes a list of callers that is open, also where the flow takes callers in another release alone.
         """
-        commit = commit._replace(takes_callers=commit.takes_callers or claim.item.callers is not None)
+        if claim.item.callers is not None and not commit.takes_callers:
+            commit = commit._replace(takes_callers=True)
         answer: Written = None
         while answer is None:
             if outlived(claim, self._services.clock.now(), arrival.flow.retention // timedelta(milliseconds=1)):

@@ -11,18 +11,16 @@ from flowguard.errors import (
     KeyUnavailable,
     OtherRelease,
     Reject,
-    RunFailed,
     SettingsError,
     TooLarge,
     WorkerFenced,
     WriteDenied,
 )
 from flowguard.events import EventType
-from flowguard.payload.encoding import decode
 from flowguard.protocol.claims import attempt_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import BackOff, Burst, Claim, Commit, FencedBy, RunItem
+from flowguard.protocol.run import BackOff, Burst, Claim, Commit, FencedBy
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.spans import Phase
 from flowguard.verdicts import Verdict
@@ -117,7 +115,9 @@ class FailPhase:
 
         A later hop whose payload this code cannot read is parked: what a hop before has written was right.
         """
-        to, unread = arrival.flow.on_failed, _unread(arrival, claim.item, error)
+        from flowguard.worker.unread_payload import why_unread  # few runs fail for good
+
+        to, unread = arrival.flow.on_failed, why_unread(arrival, claim.item, error)
         if unread is not None and arrival.message.hop > 1:
             return self._parked(arrival, claim, OtherRelease(unread), other_releases_of(arrival.flow.name))
         if to is None or claim.item.own_failure is not None or unread is not None:
@@ -262,29 +262,6 @@ class FailPhase:
         """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""
         if arrival.flow.full_history and claim.unwritten is None:
             self._services.store.tell(claim, note)
-
-
-def _unread(arrival: Arrival, item: RunItem, error: BaseException) -> str | None:
-    """Say why this code cannot read the payload, or the answers of a wait. None where it can.
-
-    It is not read once more where a function was killed by it, and not for a cancellation. An answer that has failed
-    is read, and so is one that is missing.
-    """
-    message, stage = arrival.message, arrival.stage
-    if item.kills or stage is None or isinstance(error, Cancelled):
-        return None
-    what = f"the answers for {stage.name}" if message.resumed else f"the payload of {stage.name}"
-    try:
-        if message.resumed:
-            from flowguard.worker.resumed_payload import resumed_payload  # most hops come after no wait
-
-            with suppress(RunFailed):  # that an answer has failed, or is missing, is read
-                resumed_payload(stage, item.wait)
-        else:
-            decode(stage.payload, message.body, what=what)
-    except Exception as raised:  # PayloadInvalid, or whatever a model's own validator raises
-        return f"{what} cannot be read: a validator raises {type(raised).__name__}"
-    return None
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:

@@ -34,6 +34,7 @@ LATE: Final = (
     "flowguard.worker.resumed_payload",
     "flowguard.worker.settler",
     "flowguard.worker.undeliverable",
+    "flowguard.worker.unread_payload",
     "flowguard.worker.wait_planner",
 )
 

@@ -576,7 +576,8 @@ TESTED: Final = (
         r"commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
         r"handle_phase\.(_decoded|_may_have_been_read|_read: message)|"
         r"no_run\.NoRun\.(parked|ending: isinstance)|"
-        r"fail_phase\.(_unread|FailPhase\.(_end: unread|_is_parked_for|_parked|_again: self\._services\.denials))|"
+        r"unread_payload\.|"
+        r"fail_phase\.FailPhase\.(_end: unread|_is_parked_for|_parked|_again: self\._services\.denials)|"
         r"dispatch\.(send_or_park: (\w+\.denials|\w+ not in)|_park: \w+\.denials|Due\.judged|not_sent)|"
         r"unread\.|settler\.Settler\._is_parked: self\._services\.denials)",
         (
@@ -587,6 +588,8 @@ TESTED: Final = (
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
             "tests/worker/runtime/test_releases.py",
+            "tests/worker/test_upgrades.py",
+            "tests/worker/test_resumed_payload.py",
             "tests/worker/runtime/test_fifo.py",
             "tests/worker/runtime/test_given_up.py",
             "tests/worker/runtime/test_refused_for_good.py",

@@ -205,7 +205,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.routing._read_before: except RunFailed → catches every Exception",
         "worker.routing.Routes._arrival: except RunFailed → catches every Exception",
     ),
-    "no request without a stage is claimed": ("worker.fail_phase._unread: stage is None → forced false",),
+    "no request without a stage is claimed": ("worker.unread_payload.why_unread: stage is None → forced false",),
     "the JSON of a text, and a time in one, raise nothing else": (
         "wire.notification.find_notification: except (ValueError, RecursionError) → catches every Exception",
         "wire.notification._wrong_value: except ValueError → catches every Exception",

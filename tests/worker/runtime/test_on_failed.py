@@ -26,8 +26,8 @@ from flowguard.testing import hostile
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.worker.fail_phase import _unread
 from flowguard.worker.routing import Arrival
+from flowguard.worker.unread_payload import why_unread
 from tests.aws.engines import same_clients
 from tests.protocol.run_items import run_item
 from tests.scene import START, OrderState, Priced, Scene, record
@@ -793,8 +793,8 @@ def test_a_payload_that_cannot_be_read_is_told_from_one_that_kills_its_function(
     assert isinstance(envelope, Envelope)
     message = at.message(**{"body": "[]", **about})
     arrival = Arrival(envelope, at.flow, at.flow.stage("price-order"), message)
-    assert (_unread(arrival, run_item(**item), Reject("no")) is not None) is is_unread
-    assert _unread(arrival, run_item(**item), Cancelled("the customer called")) is None, (
+    assert (why_unread(arrival, run_item(**item), Reject("no")) is not None) is is_unread
+    assert why_unread(arrival, run_item(**item), Cancelled("the customer called")) is None, (
         "that is carried out in any case"
     )
 
