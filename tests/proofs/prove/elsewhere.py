@@ -1440,6 +1440,7 @@ TESTED: Final = (
         r"runtime\.Runtime\.work: \(finished)",
         (
             "tests/worker/runtime/test_unleased.py",
+            "tests/worker/runtime/test_conflict_changed.py",
             "tests/worker/test_together_unleased.py",
             "tests/worker/runtime/test_fence.py::test_a_stale_worker",
             "tests/worker/runtime/test_claims.py::test_the_next_hop_is_handled_in_two_calls",
@@ -1486,6 +1487,7 @@ TESTED: Final = (
         r"worker\.(handle_phase\.HandlePhase\.planned: .*(why|cancelled|own_failure)|"
         r"fail_phase\.FailPhase\._end.*Cancelled))",
         (
+            "tests/worker/runtime/test_on_failed.py",
             "tests/worker/test_cancelling.py",
             "tests/worker/runtime/test_cancelled.py",
             "tests/worker/runtime/test_cancelled_children.py",
@@ -2290,6 +2292,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.(runtime\.Runtime|(claim|flush|handle|commit|fail)_phase|turned_away|no_run|hop_planner)\.",
         (
+            "tests/worker/runtime/test_conflict_changed.py",
             "tests/worker/test_ways.py",
             "tests/worker/test_waiting.py",
             "tests/worker/runtime/test_gone_texts.py",

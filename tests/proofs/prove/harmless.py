@@ -31,6 +31,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.envelope.Envelope.tenant: group is None → forced false",
         "wire.message.Place.parse: 'reply_to' in data → forced true",
         "worker.batch.Batch._at_work: not self._emitter.opens_spans → forced false",
+        "worker.commit_phase.CommitPhase.write: not commit.takes_callers → forced true",
         "worker.batch.Batch._at_work: self._has_several → forced true",
         "worker.kills.counted: kills == claim.item.kills → forced false",
         "worker.routing.Routes.resolve: flow.codec is None → forced false",
