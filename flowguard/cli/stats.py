@@ -128,7 +128,7 @@ def _tell_pauses(pauses: Sequence[Pause], now: int, *, as_json: bool) -> None:
             say_json(to_json({**facts, "at_once": pause.at_once}))
             continue
         name = f"{bounded(pause.flow, LONGEST_PART)} {bounded(pause.stage, LONGEST_PART)}"
-        how = "paused" if pause.at_once is None else f"drained, {pause.at_once} batches at once, after it was paused"
+        how = "paused" if pause.at_once is None else f"drains, at most {pause.at_once} batches at once, after a pause"
         told = f"{name}: {how} {distance(pause.since, now)}: {bounded(pause.why, LONGEST_PART)}"
         console().print(line(told, "yellow"), soft_wrap=True)
 
