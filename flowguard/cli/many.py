@@ -69,9 +69,9 @@ paced: Final = with_options(*_PACED)
 """Gives a command the options of the pace and of the question."""
 
 
-def check_choice(one: str | None, *, every: bool, what: str = "OBJECT") -> None:
+def check_choice(named: str | None, *, every: bool, what: str = "OBJECT") -> None:
     """Check that the command is for one object, or for all that pass filters. Filters are for many."""
-    if every is (one is not None):
+    if every is (named is not None):
         raise click.UsageError(f"name the {what}, or say --all" + (", not both" if every else ""))
     context = click.get_current_context()
     names = {
