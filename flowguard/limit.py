@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from flowguard.errors import RunFailed, shown
 from flowguard.payload.foreign import recognised
-from flowguard.payload.names import path_problems, text_at
+from flowguard.payload.names import function_problems, path_problems, text_at
 from flowguard.protocol.places import MOST_AT_ONCE
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.startup.late_pattern import late_pattern
@@ -112,6 +112,8 @@ class PerKey(Value):
             return [*problems, f"its key is {shown(key)}; write a field ('customer'), or a function"]
         if isinstance(self.key, str):
             problems += path_problems("its key", self.key, payload, "what is limited")
+        else:
+            problems += function_problems("its key", self.key)
         if not _GOOD_NAME.fullmatch(self.title):
             fix = "give it a name= of 1 to 64 of: a-z, A-Z, 0-9, '-', '_', '.'"
             problems.append(f"its name is {shown(self.title)}; {fix}")
@@ -129,7 +131,7 @@ class PerKey(Value):
         problems = _number_problems("count", self.count)
         if not (isinstance(per, timedelta) and SHORTEST_PER <= per <= LONGEST_PER):
             fix = f"a timedelta from {SHORTEST_PER} to {LONGEST_PER}: for 1,000 an hour say 100 in 6 minutes"
-            problems.append(f"per is {shown(str(per))}; it is {fix}")
+            problems.append(f"per is {per if isinstance(per, timedelta) else shown(per)}; it is {fix}")
         return problems
 
 

@@ -27,6 +27,16 @@ class Order(BaseModel):
     inner: Inner = Inner()
 
 
+async def later(order: Order) -> str:
+    """A key that cannot be read at once."""
+    return order.customer
+
+
+def of_nothing() -> str:
+    """A key that reads no payload."""
+    return "a"
+
+
 def stage(limit: Any, **options: Any) -> type[Stage[Any]]:
     class Charge(Stage[Order], name="charge", limit=limit, **options):
         def handle(self, order: Order, step: Step) -> Outcome:
@@ -82,6 +92,8 @@ def test_a_key_that_cannot_be_used_says_so_and_quotes_nothing(limit: PerKey, why
         (PerKey("nobody", at_once=1), "its key is 'nobody', but Order has no 'nobody'"),
         (PerKey(7, at_once=1), r"its key is 7; write a field \('customer'\), or a function"),  # type: ignore[arg-type]
         (PerKey(lambda order: "a", at_once=1), "its name is .*; give it a name= of 1 to 64"),
+        (PerKey(of_nothing, at_once=1, name="a"), "its key cannot be called with the payload alone"),  # type: ignore[arg-type]
+        (PerKey(later, at_once=1, name="a"), "its key is an async function; write a plain one"),  # type: ignore[arg-type]
         (PerKey("customer", at_once=1, name="a b"), "its name is 'a b'; give it a name= of 1 to 64"),
         (PerKey("customer", at_once=1, name="n" * 65), "its name is 'n+ …; give it a name="),
         ("customer", r"limit is .'customer',.; write PerKey\('customer', at_once=3\)"),
@@ -101,17 +113,17 @@ def test_a_mistake_of_a_limit_is_one_of_its_stage(limit: Any, why: str) -> None:
         (PerKey("customer", timedelta(minutes=1), 2), "its name is 2; write per= and count= by their names"),  # type: ignore[arg-type]
         (PerKey("customer", per=timedelta(seconds=1), count=2.5), "count is 2.5; it is a whole number"),  # type: ignore[arg-type]
         (PerKey("customer", per=timedelta(seconds=1)), "count is None; it is a whole number from 1 to 100"),
-        (PerKey("customer", count=3), "per is .None.; it is a timedelta from 0:00:01 to 0:15:00"),
+        (PerKey("customer", count=3), "per is None; it is a timedelta from 0:00:01 to 0:15:00"),
         (PerKey("customer", per=timedelta(seconds=1), count=101), "count is 101; it is a whole number from 1 to 100"),
         (
             PerKey("customer", per=timedelta(milliseconds=999), count=1),
-            "per is .0:00:00.999000.; it is a timedelta from",
+            "per is 0:00:00.999000; it is a timedelta from",
         ),
         (
             PerKey("customer", per=timedelta(minutes=15, milliseconds=1), count=1),
             "for 1,000 an hour say 100 in 6 minutes",
         ),
-        (PerKey("customer", per=60, count=1), "per is .60.; it is a timedelta"),  # type: ignore[arg-type]
+        (PerKey("customer", per=60, count=1), "per is 60; it is a timedelta"),  # type: ignore[arg-type]
         (PerKey("customer", at_once=3, count=1), "it has at_once beside per and count; make two limits of it"),
         (PerKey("customer", at_once=3, per=timedelta(seconds=1)), "it has at_once beside per and count"),
         (

@@ -88,7 +88,7 @@ class Schedules:
 
     def _create(self, send: Send) -> None:
         if self._role is None:
-            raise ValueError("a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role")
+            raise ValueError(NO_SCHEDULER)
         now = self._clock.now()
         named = str(getattr(send.to, "name", ""))
         queue, name = self._arn(named), schedule_name(send, self._names.queue(named))
@@ -129,6 +129,8 @@ def _moment(send: Send) -> int:
     """Return the moment of a deadline, in ms."""
     return int(json.loads(send.body)[DEADLINE])
 
+
+NO_SCHEDULER: Final = "a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role"
 
 CONTEXT: Final = "<aws.scheduler."
 """What the names of context attributes begin with, in whose place the scheduler writes what they stand for."""

@@ -10,7 +10,15 @@ from typing import Any, Final
 import click
 
 from flowguard.aws.run_reader import SeenRun
-from flowguard.cli.connection import CannotRun, check_id, connected, connection_errors, flow_class, flow_client
+from flowguard.cli.connection import (
+    CannotRun,
+    check_id,
+    connected,
+    connection_errors,
+    flow_class,
+    flow_client,
+    settings_of,
+)
 from flowguard.cli.many import check_choice, do_to_many, for_many
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import read_text
@@ -20,7 +28,6 @@ from flowguard.flow import AnyFlow
 from flowguard.operate.bulk import LEFT, End
 from flowguard.operate.wait_facts import awaited_under
 from flowguard.payload.encoding import encode_json
-from flowguard.project.loading import load_flows
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.notification import to_json
 from flowguard.wire.tokens import token_of
@@ -72,8 +79,8 @@ def callback(
     awaited = token_of(awaited)
     check_id("TOKEN|ID", awaited)
     payload = _read(file, fail=fail)
-    with connection_errors():
-        flow = load_flows([flow_name])[0]
+    flow = flow_class(flow_name)
+    with connection_errors(f"table {settings_of(options).run_table}"):
         try:
             verdict = _given(flow, awaited, payload, kind if fail else None, flow_client(options))
         except TokenRefused as error:
@@ -89,7 +96,7 @@ def callback(
 
 def _check_arguments(awaited: str, file: str | None, name: str | None, *, every: bool) -> tuple[str, str]:
     """Return the two arguments. With --all the only one is FILE."""
-    check_choice(None if every and file is None else awaited, every=every)
+    check_choice(None if every and file is None else awaited, every=every, what="TOKEN|ID")
     if every and name is None:
         raise click.UsageError("--all needs the --name of what the runs wait for")
     if not every and name is not None:

@@ -93,9 +93,9 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
         raise CannotRun(str(error)) from None
 
 
-def flow_named(text: str) -> tuple[str, AnyFlow | None]:
+def flow_named(text: str, option: str = "FLOW") -> tuple[str, AnyFlow | None]:
     """Return the flow that FLOW names, and its class where it is MODULE:FLOW."""
-    check_id("FLOW", text)
+    check_id(option, text)
     if ":" not in text:
         return text, None
     with connection_errors():

@@ -34,7 +34,7 @@ _OPTIONS: Final = (
     click.argument("queue"),
     *CONNECTION,
     click.option("--flow-class", metavar="MODULE:FLOW", help="A flow's class: it knows its queues and objects."),
-    click.option("--flow", metavar="NAME", help="Only letters of this flow."),
+    click.option("--flow", metavar="FLOW", help="Only letters of this flow: its name, or its class."),
     click.option("--stage", metavar="NAME", help="Only letters of this stage."),
     click.option("--error", metavar="TEXT", help="Only letters whose error has this type, or this in its text."),
     click.option("--request-id", metavar="ID", help="Only letters of this request."),

@@ -12,6 +12,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from flowguard.aws.redriver import Outcome
+from flowguard.cli.connection import flow_named
 from flowguard.cli.console import cell, console, line
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import complain, say, say_json
@@ -60,7 +61,9 @@ class Filters:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Filters:
         check_not_empty(options)
-        return cls(**{name: options[name] for name in cls.__slots__})
+        flow = options["flow"]
+        name = None if flow is None else flow_named(flow, "--flow")[0]
+        return cls(**{name: options[name] for name in cls.__slots__} | {"flow": name})
 
     def pass_(self, letter: Letter, now: int) -> bool:
         m = letter.message

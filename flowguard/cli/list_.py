@@ -12,7 +12,7 @@ from flowguard.cli.console import cell, console
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import say, say_json
 from flowguard.cli.run_filters import filtered, selection_of
-from flowguard.cli.table_reading import TableReading, bounded_list, check_names, reading_errors
+from flowguard.cli.table_reading import TableReading, bounded_list, name_of_one, of_one_flow, reading_errors
 from flowguard.operate.moments import duration
 from flowguard.operate.run_rows import quiet_since, row_facts, urgency
 from flowguard.wire.notification import to_json
@@ -25,7 +25,7 @@ _COLUMNS: Final = (
 
 @click.command("list")
 @connected
-@click.option("--flow", metavar="NAME", help="Only runs of this flow.")
+@of_one_flow
 @filtered
 @bounded_list
 def list_(
@@ -44,8 +44,7 @@ def list_(
 
     The exit code is 0 where the table was read, whatever was found, and 2 where the command cannot be run.
     """
-    check_names(**{"--flow": flow})
-    selection, now = selection_of(options, flow), command_time().clock.now()
+    selection, now = selection_of(options, name_of_one(flow)), command_time().clock.now()
     with reading_errors(options):
         reading = TableReading(options)
         chosen = reading.chosen(selection.wanted, lambda seen: selection.has(seen, reading.runs, now), limit)

@@ -69,10 +69,10 @@ paced: Final = with_options(*_PACED)
 """Gives a command the options of the pace and of the question."""
 
 
-def check_choice(object_id: str | None, *, every: bool) -> None:
+def check_choice(named: str | None, *, every: bool, what: str = "OBJECT") -> None:
     """Check that the command is for one object, or for all that pass filters. Filters are for many."""
-    if every is (object_id is not None):
-        raise click.UsageError("name the OBJECT, or say --all" + (", not both" if every else ""))
+    if every is (named is not None):
+        raise click.UsageError(f"name the {what}, or say --all" + (", not both" if every else ""))
     context = click.get_current_context()
     names = {
         "status",
@@ -135,6 +135,13 @@ def pace_of(options: Mapping[str, Any]) -> Pace:
     return Pace(options["per_second"], time.clock, time.pause)
 
 
+def _note_strange_stage(flow: AnyFlow, name: str | None) -> None:
+    """Say that the flow has no such stage. It is no error: runs may be at one that a release has removed."""
+    stages = [stage.name for stage in flow.stages]
+    if name is not None and name not in stages:
+        complain(f"{flow.name} has no stage {bounded(name, LONGEST_PART)!r} here, but {', '.join(stages)}")
+
+
 class Choice:
     """The runs that were chosen. ``place`` is where the next part begins, None behind the last.
 
@@ -142,6 +149,7 @@ class Choice:
     """
 
     def __init__(self, flow: AnyFlow, fits: Callable[[SeenRun], bool], options: Mapping[str, Any]) -> None:
+        _note_strange_stage(flow, options["stage"])
         self._flow = flow.name
         self._limit = options["limit"]
         self._reading = TableReading(options)
@@ -189,6 +197,8 @@ class Choice:
     def show(self, verb: str) -> None:
         """Say how many there are, and show the first ones."""
         number = len(self.chosen)
+        if self._reading.last is not None:
+            complain("the table has more items than --read allows; what follows is of those that were read")
         complain(f"{counted(number)} to {verb}" + (":" if number else ""))
         for seen in self.sample:
             item = seen.item

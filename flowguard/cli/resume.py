@@ -70,7 +70,7 @@ def _say(
         }
         say_json(to_json(facts))
     elif resumed is not None:
-        slowly = "" if at_once is None else f", {at_once} batches at once; resume again without --at-once"
+        slowly = "" if at_once is None else f", at most {at_once} batches at once; resume again without --at-once"
         say_line(f"RESUMED  {flow} {stage}{slowly}")
     if resumed is None:
         complain(f"{flow} {stage}: it was not paused, and nothing was changed")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
 import click
 
+from flowguard.aws.schedules import NO_SCHEDULER
 from flowguard.aws.sender import AWSSender
 from flowguard.aws.services import aws_sender
 from flowguard.cli.connection import (
     CannotRun,
     check_id,
     clients_of,
+    command_time,
     connected,
     connection_errors,
     flow_class,
@@ -33,6 +35,8 @@ from flowguard.names.at_aws import Names
 from flowguard.operate.moments import iso, remaining, seconds_in
 from flowguard.payload.encoding import decode
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.recording import read_recording
 from flowguard.startup.named_tuple import NamedTuple
@@ -199,6 +203,8 @@ def _send_request(
         clients = clients_of(options)
         if not dry_run:
             _find(aws_sender(settings_of(options), clients), inbox)
+            if isinstance(inbox, Queue):  # nothing else can delay, which is said below
+                _check_scheduler(when, settings_of(options))
         client = flow_client(options, kept_back if dry_run else None)
         started = client.start(
             flow,
@@ -218,6 +224,14 @@ def _send_request(
         for_when = "" if when == (None, None) else f", for {iso(started.requested_at)}"
         what = f"{flow.name} of {bounded(started.object_id)}: request {started.request_id}"
         say_line(f"SENT  {what} to {_place(inbox, settings_of(options).at_aws)}{for_when}")
+
+
+def _check_scheduler(when: _When, settings: Settings) -> None:
+    """Check that a schedule can be made, where SQS delays no message so long."""
+    now = datetime.fromtimestamp(command_time().clock.now() / 1000, UTC)
+    delay = when.at - now if when.at is not None else when.after
+    if delay is not None and delay > LONGEST_SQS_DELAY and settings.scheduler_role is None:
+        raise CannotRun(f"{NO_SCHEDULER}. Nothing was sent")
 
 
 @contextmanager

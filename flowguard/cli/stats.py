@@ -18,7 +18,7 @@ from flowguard.cli.formats import check_one_format
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.stats_metrics import Count, metric_lines
-from flowguard.cli.table_reading import TableReading, bounded_reading, check_names, reading_errors
+from flowguard.cli.table_reading import TableReading, bounded_reading, name_of_one, of_one_flow, reading_errors
 from flowguard.observers.metrics import is_namespace
 from flowguard.operate.moments import distance, duration, iso, moment
 from flowguard.operate.run_rows import is_late, is_left
@@ -34,7 +34,7 @@ _COLUMNS: Final = (
 
 @click.command()
 @connected
-@click.option("--flow", metavar="NAME", help="Only runs of this flow.")
+@of_one_flow
 @bounded_reading
 @click.option("--emf", "namespace", metavar="NAMESPACE", help="Lines of CloudWatch's embedded metric format, by flow.")
 def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: Any) -> None:
@@ -48,7 +48,7 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
 
     The exit code is 0 where the table was read, and 2 where the command cannot be run.
     """
-    check_names(**{"--flow": flow})
+    name = name_of_one(flow)
     check_one_format("as_json", "namespace")
     if namespace is not None:
         _check_metrics(namespace, options)
@@ -57,7 +57,7 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
     longest: SeenRun | None = None
     with reading_errors(options):
         reading = TableReading(options)
-        for seen in reading.found(Wanted(flow)):
+        for seen in reading.found(Wanted(name)):
             _add(counts[seen.flow, seen.item.status.value, seen.item.stage], seen, now)
             if seen.item.status is Status.WAITING and (longest is None or _since(seen) < _since(longest)):
                 longest = seen
@@ -65,7 +65,7 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
         _write_metrics(counts, reading, namespace, now)
     else:
         _say(counts) if as_json else _show(counts, longest, now)
-        _tell_pauses(_pauses(flow, options), now, as_json=as_json)
+        _tell_pauses(_pauses(name, options), now, as_json=as_json)
 
 
 def _check_metrics(namespace: str, options: Mapping[str, Any]) -> None:
@@ -128,7 +128,7 @@ def _tell_pauses(pauses: Sequence[Pause], now: int, *, as_json: bool) -> None:
             say_json(to_json({**facts, "at_once": pause.at_once}))
             continue
         name = f"{bounded(pause.flow, LONGEST_PART)} {bounded(pause.stage, LONGEST_PART)}"
-        how = "paused" if pause.at_once is None else f"drained, {pause.at_once} batches at once, after it was paused"
+        how = "paused" if pause.at_once is None else f"drains, at most {pause.at_once} batches at once, after a pause"
         told = f"{name}: {how} {distance(pause.since, now)}: {bounded(pause.why, LONGEST_PART)}"
         console().print(line(told, "yellow"), soft_wrap=True)
 

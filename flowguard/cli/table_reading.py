@@ -13,10 +13,10 @@ from flowguard.aws.run_pages import NoCursor, RunPage, RunPages, Wanted
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.cli.connection import (
     CannotRun,
-    check_id,
     clients_of,
     command_time,
     connection_errors,
+    flow_named,
     settings_of,
     with_options,
 )
@@ -36,6 +36,11 @@ _BOUNDS: Final = (
     click.option("--after", metavar="PLACE", help="Go on where another list has stopped: it printed the place."),
     click.option("--json", "as_json", is_flag=True, help="A line of JSON for each row."),
 )  # fmt: skip
+
+of_one_flow: Final = click.option(
+    "--flow", metavar="FLOW", help="Only runs of this flow: its name, or its class as MODULE:FLOW."
+)
+"""Gives a command the option that names a flow. :func:`name_of_one` reads it."""
 
 INDEX: Final = click.option("--index", metavar="NAME", help="Find runs of a --status by this index, not by a Scan.")
 
@@ -134,8 +139,6 @@ def reading_errors(options: Mapping[str, Any]) -> Iterator[None]:
             raise CannotRun(f"--after: {error}") from None
 
 
-def check_names(**names: str | None) -> None:
-    """Check that each name that was given can be one."""
-    for option, text in names.items():
-        if text is not None:
-            check_id(option, text)
+def name_of_one(flow: str | None) -> str | None:
+    """Return the name of the flow that --flow names, itself or by its class. None where there is no such option."""
+    return None if flow is None else flow_named(flow, "--flow")[0]

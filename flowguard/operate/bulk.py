@@ -76,6 +76,7 @@ class Pace:
         self._clock = clock
         self._pause = pause
         self._next = float(clock.now())
+        self._turn = 0.0
 
     @property
     def at_once(self) -> int:
@@ -83,11 +84,16 @@ class Pace:
         return max(1, int(self._per_second))
 
     def wait(self, steps: int = 1) -> None:
-        """Wait until the steps may begin. Time that was not used is not made up for."""
+        """Wait until the steps may begin. Time that was not used is not made up for.
+
+        That is never longer than the steps before take, however far back the clock was set meanwhile.
+        """
         now = float(self._clock.now())
-        if now < self._next:
-            self._pause((self._next - now) / _SECOND)
-        self._next = max(self._next, now) + steps * self._every
+        begin = min(self._next, now + self._turn)
+        if now < begin:
+            self._pause((begin - now) / _SECOND)
+        self._turn = steps * self._every
+        self._next = max(begin, now) + self._turn
 
 
 class FailureStreak:

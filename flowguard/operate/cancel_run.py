@@ -67,6 +67,8 @@ def _request_of(seen: SeenRun) -> Started:
 def _cancelled(seen: SeenRun | None, flow: AnyFlow, now: int, *, sent: bool) -> str:
     if seen is None or seen.item.cancelled_because is None:
         return "its worker was fenced, and another run has the object since"
+    if seen.item.status in ENDED:
+        return "it has ended"
     if seen.item.status is Status.WAITING:
         return "it waits no more" + (", and the message that ends it was sent" if sent else "")
     look = look_at(seen, now, flow)

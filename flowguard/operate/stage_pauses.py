@@ -94,7 +94,7 @@ class StagePauses:
         inbox = self._inbox(queue)
         if not inbox.mappings:
             fix = "is its function deployed, in this account and region?"
-            raise Unusable(f"queue {inbox.queue!r}", "no event source mapping reads it, so nothing is paused", fix)
+            raise Unusable(f"queue {inbox.queue!r}", "no event source mapping reads it, so it is not paused", fix)
         pauses = self.now()
         there = self._of(stage, pauses)
         self._check_alone(inbox, pauses)

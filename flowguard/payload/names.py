@@ -166,7 +166,7 @@ def rule_problems(rule: object, stage: str, kind: Any) -> list[str]:
     if isinstance(rule, tuple) and rule and all(isinstance(path, str) for path in rule):
         return _paths_problems(rule, stage, kind)
     if callable(rule):
-        return _function_problems(rule)
+        return function_problems("request_id", rule)
     given = shown(rule)
     return [f"request_id is {given}; write a field ('order.id'), a tuple of fields, or a function of the payload"]
 
@@ -178,13 +178,14 @@ def _paths_problems(paths: tuple[str, ...], stage: str, kind: Any) -> list[str]:
     return [*twice, *(problem for path in paths for problem in path_problems("request_id", path, kind, "a request"))]
 
 
-def _function_problems(rule: Callable[..., object]) -> list[str]:
+def function_problems(option: str, rule: Callable[..., object]) -> list[str]:
+    """List what is wrong with a function that is to read a name from the payload."""
     if inspect.iscoroutinefunction(rule):
-        return ["request_id is an async function; write a plain one, which takes the payload and returns text"]
+        return [f"{option} is an async function; write a plain one, which takes the payload and returns text"]
     try:
         inspect.signature(rule).bind(None)
     except TypeError as wrong:
-        return [f"request_id cannot be called with the payload alone: {wrong}"]
+        return [f"{option} cannot be called with the payload alone: {wrong}"]
     except ValueError:  # a built-in that says nothing of its arguments
         return []
     return []

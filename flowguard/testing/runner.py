@@ -60,7 +60,8 @@ class NotAtRest(FlowguardError):
         lines = "\n".join(self.last)
         return (
             f"messages still come after {self.deliveries:,} deliveries; a flow that never rests is run for a time: "
-            f"run(within=timedelta(…)). The last of them:\n{lines}"
+            f"run(within=timedelta(…)); one with more work than that, by FlowRunner(…, most={2 * self.deliveries}). "
+            f"The last of them:\n{lines}"
         )
 
 

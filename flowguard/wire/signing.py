@@ -292,7 +292,7 @@ def check_signs(signer: Signer, flow: str, subject: str) -> None:
     """
     if not signer.is_on:
         fix = "set it for all functions and clients of the flow, or say trust_senders=True in the flow"
-        raise SettingsError(SETTING, f"is not set, and {flow} believes {subject} only when it is signed; {fix}")
+        raise SettingsError(SETTING, f"is not set, and {flow} believes {subject} only with a signature; {fix}")
 
 
 def is_claim(message: Message) -> bool:

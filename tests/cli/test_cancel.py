@@ -108,6 +108,22 @@ def test_a_run_that_waits_is_ended_at_once() -> None:
         assert at.item().status is Status.FAILED
 
 
+def test_a_run_whose_end_comes_before_it_is_looked_at_has_ended() -> None:
+    with wait_scene() as at:
+        at.begin(for_a_day)
+
+        def ended_at_once(call: ApiCall, proceed: Proceed) -> Response:
+            answer = proceed()
+            if call.operation == "SendMessageBatch" and at.item().status is Status.WAITING:
+                at.resume()
+            return answer
+
+        with intercept(ended_at_once):
+            result = cancel(at, flow="tests.waits:Carts", object_id="c1")
+        assert at.item().status is Status.FAILED
+        assert result.stdout == "CANCELLED  carts of c1: it has ended\n"
+
+
 def test_without_keys_a_run_that_waits_is_not_cancelled_where_its_flow_asks_for_signatures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

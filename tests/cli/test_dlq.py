@@ -123,6 +123,7 @@ def test_an_empty_queue_is_said_to_be(at: Scene) -> None:
         ((), ["o1", "o2", "o3"]),
         (("--flow", "orders"), ["o1", "o2", "o3"]),
         (("--flow", "carts"), []),
+        (("--flow", "tests.scene:Orders"), ["o1", "o2", "o3"]),
         (("--stage", "price-order", "--request-id", "run-2"), ["o2"]),
         (("--stage", "close-order"), []),
         (("--error", "Reject"), ["o1", "o2", "o3"]),

@@ -113,6 +113,7 @@ def test_a_list_has_the_most_urgent_first(at: Scene) -> None:
         (("--stage", "close-order"), ["o1"]),
         (("--flow", "orders"), ["left", "bad", "o2", "o1"]),
         (("--flow", "order"), []),
+        (("--flow", "tests.scene:Orders"), ["left", "bad", "o2", "o1"]),
         (("--older-than", "11m"), ["bad", "o2", "o1"]),
         (("--older-than", "1h"), []),
         (("--quiet-for", "10m"), ["bad", "o2", "o1"]),
@@ -202,6 +203,8 @@ def test_hostile_ids_are_escaped_and_cut(at: Scene) -> None:
         (("list", "--table", "not-there"), "table not-there: does not exist"),
         (("stats", "--table", "not-there"), "table not-there: does not exist"),
         (("stats", "--flow", ""), "--flow: it is empty"),
+        (("list", "--flow", "not.there:Orders"), "not.there:Orders"),
+        (("stats", "--flow", "not.there:Orders"), "not.there:Orders"),
         (("waits", "--table", "not-there"), "table not-there: does not exist"),
         (("waits", "--payload"), "--payload is for one run"),
     ],
@@ -231,6 +234,7 @@ def test_stats_count_runs_and_say_which_need_somebody(at: Scene) -> None:
         "orders  RUNNING    price-order     2     0     1  11 min",
         "4 runs",
     ]
+    assert shown(at, "stats", "--flow", "tests.scene:Orders") == shown(at, "stats", "--flow", "orders")
     [_, _, last] = run(at, "stats", "--json").stdout.splitlines()
     assert json.loads(last) == {
         "flow": "orders",

@@ -510,10 +510,20 @@ def test_a_limit_ends_it_and_says_where_it_goes_on(at: Scene) -> None:
     assert cancel(at, "--after", place_in(result)).stdout == "1 CANCELLED, of 1 run\n"
 
 
+def test_a_stage_that_the_flow_has_not_is_named(at: Scene) -> None:
+    begin(at, "a")
+    note = "orders has no stage 'price' here, but price-order, close-order"
+    assert cancel(at, "--stage", "price").stderr.splitlines()[0] == note
+    assert note not in cancel(at, "--stage", "price-order").stderr
+    assert cancelled(at, "a") == [True]
+
+
 def test_a_table_that_is_not_read_to_its_end_is_not_all(at: Scene) -> None:
     begin(at, *"abc")
     result = cancel(at, "--read", "2", code=1)
     assert result.stdout == "2 CANCELLED, of 2 runs\n"
+    short = "the table has more items than --read allows; what follows is of those that were read"
+    assert result.stderr.splitlines()[1:3] == [short, "2 runs to cancel:"]
     assert cancel(at, "--after", place_in(result)).stdout == "1 CANCELLED, of 1 run\n"
 
 
@@ -592,7 +602,7 @@ def test_who_waits_for_a_token_or_for_another_name_is_not_chosen(carts: tuple[Wa
     [
         (("--all",), "--all needs the --name"),
         (("id", "--name", "a"), "--name goes with --all"),
-        (("id", "--all", "--name", "a"), "not both"),
+        (("id", "--all", "--name", "a"), "name the TOKEN|ID, or say --all, not both"),
         (("id", "--stage", "x"), "--stage goes with --all"),
         ((), "Missing argument 'FILE'"),
     ],

@@ -274,7 +274,7 @@ def test_a_pause_as_json_counts_what_waits(stack: Stack, clock: ManualClock) -> 
 def test_a_queue_that_nothing_reads_cannot_be_paused(stack: Stack, clock: ManualClock) -> None:
     stack.client("lambda").delete_event_source_mapping(UUID=stack.sources["carts-to-check"])
     said = pause(clock, "--stage", "check-cart", code=2).stderr
-    assert "queue 'carts-to-check': no event source mapping reads it, so nothing is paused" in said
+    assert "queue 'carts-to-check': no event source mapping reads it, so it is not paused" in said
     assert rows(stack) == []
 
 
@@ -323,13 +323,14 @@ def test_what_has_piled_up_is_drained_slowly_and_then_as_before(stack: Stack, cl
     pause(clock)
     run(clock, "resume", CART, "--at-once", "5")
     assert {mappings(stack)[queue] for queue in QUEUES} == {("Enabled", 5)}
-    run(clock, "resume", CART, "--at-once", "50")
+    resumed = run(clock, "resume", CART, "--at-once", "50").stdout
     assert mappings(stack)["carts-to-check"] == ("Enabled", 40), "no more than it had"
+    assert "RESUMED  validate-cart check-cart, at most 50 batches at once; resume again without --at-once" in resumed
     assert mappings(stack)["carts"] == ("Enabled", 50)
     run(clock, "resume", CART, "--at-once", "5")
     clock.advance(seconds=7_200)
     told = run(clock, "stats", "--flow", "validate-cart").stdout
-    assert f"validate-cart check-cart: drained, 5 batches at once, after it was paused 2 h ago: {WHY}" in told
+    assert f"validate-cart check-cart: drains, at most 5 batches at once, after a pause 2 h ago: {WHY}" in told
     run(clock, "resume", CART)
     assert mappings(stack)["carts-to-check"] == ("Enabled", 40)
     assert mappings(stack)["carts"] == ("Enabled", None)

@@ -80,7 +80,7 @@ def test_where_the_restart_is_not_sent_it_may_be_repeated(at: Scene) -> None:
         ((CACHED, ""), "OBJECT: it is empty"),
         ((CACHED,), "name the OBJECT, or say --all"),
         ((CACHED, "done", "--limit", "1"), "--limit goes with --all"),
-        ((CACHED, "done", "--table", "not-there"), "does not exist"),
+        ((CACHED, "done", "--table", "not-there"), "table not-there: does not exist"),
     ],
 )
 def test_what_cannot_be_run_is_named(at: Scene, arguments: tuple[str, ...], said: str) -> None:

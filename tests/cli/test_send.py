@@ -201,6 +201,13 @@ def test_a_payload_that_the_flow_would_refuse_is_not_sent(at: Scene, payload: st
             ((ORDERS, "--payload", "{}", "--at", text), f"'{text}' is no time with its zone; write")
             for text in ("now", "2027-01-15", "2027-01-15T08:10:00")
         ),
+        *(
+            (
+                (ORDERS, "--payload", '{"order_id":"o1"}', *late),
+                "needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role. Nothing",
+            )
+            for late in (("--after", "901s"), ("--at", "2027-01-15T08:15:01Z"))
+        ),
         ((ORDERS, "--payload", "{}", "--after", "soon"), "'soon' is no length of time; write 90s"),
         (
             (ORDERS, "--payload", '{"order_id":"o1"}', "--after", "1d", "--at", "2027-01-15T08:10:00Z"),

@@ -176,6 +176,7 @@ def test_where_there_is_no_run_it_says_so(at: WaitScene) -> None:
         (("callback", "paid/c1", "nowhere.json", "--flow", FLOW), "nowhere.json: No such file"),
         (("callback", "paid/c1", "-"), "Missing option '--flow'"),
         (("callback", "paid/c1", "-", "--flow", "nowhere:Carts"), "there is no module 'nowhere'"),
+        (("callback", "paid/c1", "-", "--flow", FLOW, "--table", "not-there"), "table not-there: does not exist"),
     ],
 )
 def test_what_cannot_be_run_is_named(at: WaitScene, arguments: tuple[str, ...], told: str) -> None:

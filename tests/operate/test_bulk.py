@@ -78,6 +78,21 @@ def test_time_that_was_not_used_is_not_made_up_for() -> None:
     assert pauses.seconds == [0.25]
 
 
+def test_a_clock_that_is_set_back_or_stands_makes_nobody_wait_for_longer_than_a_step_takes() -> None:
+    pauses = Pauses(ManualClock())
+    pace = Pace(4, pauses.clock, pauses)
+    pace.wait()
+    pauses.clock.advance(seconds=-3_600)
+    pace.wait()
+    pace.wait()
+    assert pauses.seconds == [0.25, 0.25]
+    standing: list[float] = []
+    pace = Pace(4, ManualClock(), standing.append)
+    for _ in range(4):
+        pace.wait()
+    assert standing == [0.25, 0.25, 0.25]
+
+
 # -- which runs -------------------------------------------------------------------------------------------------------
 
 

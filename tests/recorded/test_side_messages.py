@@ -181,7 +181,7 @@ def test_a_flow_that_keeps_no_result_is_not_reset(step: Step[CartState]) -> None
 
 def test_an_order_to_reset_that_nobody_would_believe_is_refused() -> None:
     messages = SideMessages(step_for(Price)._message, UNSIGNED, 1)
-    with pytest.raises(SettingsError, match="believes orders to reset only when it is signed"):
+    with pytest.raises(SettingsError, match="believes orders to reset only with a signature"):
         messages.reset(Kept, "c-1")
     messages.reset(Trusting, "c-1")
     assert len(messages.recorded) == 1

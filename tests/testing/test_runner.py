@@ -349,7 +349,10 @@ def test_only_run_items_are_runs(flow_runner: FlowRunner, flow_engine: AWSInProc
 def test_a_flow_that_never_rests_is_stopped(flow_engine: AWSInProcess, flow_clock: FlowClock) -> None:
     with FlowRunner(flow_engine, flow_clock, most=20) as runner:
         runner.send(Loops, Order(order_id="o1"))
-        with pytest.raises(NotAtRest, match=r"20 deliveries; .*run\(within=timedelta\(…\)\)[^$]*again of o1, hop 21"):
+        with pytest.raises(
+            NotAtRest,
+            match=r"20 deliveries; .*run\(within=timedelta\(…\)\); .*FlowRunner\(…, most=40\)[^$]*again of o1, hop 21",
+        ):
             runner.run()
 
 

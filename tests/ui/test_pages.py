@@ -222,7 +222,7 @@ def test_a_flow_says_which_stages_are_paused_or_drained_and_why(at: Scene) -> No
     assert "paused close-order since 2027-01-15T07:00:00.000Z (1 h ago): no <stock>" in shown
     assert "of another flow" not in shown
     assert pauses.write(of_orders._replace(why="no stock", at_once=5, nonce="n2"), of_orders)
-    assert "drained close-order since 2027-01-15T07:00:00.000Z (1 h ago): no stock, 5 batches at once" in text(
+    assert "drains close-order since 2027-01-15T07:00:00.000Z (1 h ago): no stock, at most 5 batches at once" in text(
         opened(at), "/flows?flow=orders"
     )
 

@@ -133,7 +133,7 @@ def test_nothing_is_signed_where_no_keys_are_set() -> None:
 
 def test_what_is_believed_only_when_it_is_signed_needs_keys() -> None:
     check_signs(signer(f"new:{NEW}"), "price-cart", "answers")
-    with pytest.raises(SettingsError, match="is not set, and price-cart believes answers only when it is signed"):
+    with pytest.raises(SettingsError, match="is not set, and price-cart believes answers only with a signature"):
         check_signs(UNSIGNED, "price-cart", "answers")
 
 

@@ -386,7 +386,7 @@ class BelievesSigned(Flow, name="carts", object_id="cart_id"):
 
 def test_no_copy_is_sent_that_its_flow_would_not_believe(at: WaitScene) -> None:
     row_of(at, "c1", stage="some")
-    with pytest.raises(SettingsError, match="carts believes answers only when it is signed"):
+    with pytest.raises(SettingsError, match="carts believes answers only with a signature"):
         outside(at).settle(GIVEN._replace(flow=BelievesSigned), envelope(), queued=False)
     assert at.waiting("answers") == []
 

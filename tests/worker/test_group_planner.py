@@ -249,7 +249,7 @@ class Unsigned(Flow, name="unsigned", object_id="night"):
 
 def test_nothing_is_saved_of_a_group_whose_answers_nobody_would_believe() -> None:
     saves = Saves()
-    with pytest.raises(SettingsError, match="unsigned believes answers and deadlines only when it is signed"):
+    with pytest.raises(SettingsError, match="unsigned believes answers and deadlines only with a signature"):
         saved(asked(shops("s1")), saves, planner(Unsigned))
     assert saves.shards == []
 
