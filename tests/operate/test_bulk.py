@@ -78,6 +78,15 @@ def test_time_that_was_not_used_is_not_made_up_for() -> None:
     assert pauses.seconds == [0.25]
 
 
+def test_the_time_that_a_step_took_is_part_of_its_turn() -> None:
+    pauses = Pauses(ManualClock())
+    pace = Pace(4, pauses.clock, pauses)
+    pace.wait()
+    pauses.clock.advance(seconds=0.15)
+    pace.wait()
+    assert pauses.seconds == [pytest.approx(0.1)]
+
+
 def test_a_clock_that_is_set_back_or_stands_makes_nobody_wait_for_longer_than_a_step_takes() -> None:
     pauses = Pauses(ManualClock())
     pace = Pace(4, pauses.clock, pauses)

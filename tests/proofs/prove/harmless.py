@@ -525,6 +525,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing else can be raised there: reading JSON, judging what was read, turning values into DynamoDB's": (
         "aws.writes.write_action: except (TypeError, RecursionError) → catches every Exception",
         "payload.results._text_of: except UnicodeEncodeError → catches every Exception",
+        "payload.names.function_problems: except ValueError → catches every Exception",
         "payload.results._checked: except ValueError → catches every Exception",
         "payload.results.ResultType._plainly: except Unstorable → catches every Exception",
         "payload.results._of_a_field: except ValueError → catches every Exception",
