@@ -247,7 +247,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.claim_phase.ClaimPhase.lease: arrival.stage is not None → forced false",
         "worker.claim_phase.ClaimPhase.lease: arrival.stage.timeout if arrival.stage is not None else None → forced false",
         "worker.turned_away.TurnedAway._refused: case Verdict.BUSY → never taken",
-        "worker.turned_away.TurnedAway._refused: self._services.sender.postpone(arrival.envelope, seconds) → left out",
     ),
     "a later hop is claimed only for the request that stands there, so the same is written again": (
         "expressions.CLAIM_LATER_HOP: SET request_id = :request_id → left out",
@@ -403,9 +402,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "what was decoded to find the object is decoded again, from the same text": (
         "worker.handle_phase.HandlePhase.planned: payload is None or calls → forced true",
-    ),
-    "a lease that ends between two looks at the clock: SQS refuses less than 0 s, and the record stays hidden": (
-        "worker.turned_away.TurnedAway._refused: max(1, -((self._services.clock.now() - item.lease_until) // 1000)) → without 1",
     ),
     "an answer is made of the item, whose only error is that its text is gone": (
         "worker.turned_away.TurnedAway._answered_by_another: except TextGone → catches every Exception",
