@@ -92,8 +92,8 @@ def test_a_key_that_cannot_be_used_says_so_and_quotes_nothing(limit: PerKey, why
         (PerKey("nobody", at_once=1), "its key is 'nobody', but Order has no 'nobody'"),
         (PerKey(7, at_once=1), r"its key is 7; write a field \('customer'\), or a function"),  # type: ignore[arg-type]
         (PerKey(lambda order: "a", at_once=1), "its name is .*; give it a name= of 1 to 64"),
-        (PerKey(of_nothing, at_once=1, name="a"), "its key cannot be called with the payload alone"),  # type: ignore[arg-type]
-        (PerKey(later, at_once=1, name="a"), "its key is an async function; write a plain one"),  # type: ignore[arg-type]
+        (PerKey(of_nothing, at_once=1, name="a"), "its key cannot be called with the payload alone"),  # type: ignore[arg-type]  # as an untyped caller may
+        (PerKey(later, at_once=1, name="a"), "its key is an async function; write a plain one"),  # type: ignore[arg-type]  # as an untyped caller may
         (PerKey("customer", at_once=1, name="a b"), "its name is 'a b'; give it a name= of 1 to 64"),
         (PerKey("customer", at_once=1, name="n" * 65), "its name is 'n+ …; give it a name="),
         ("customer", r"limit is .'customer',.; write PerKey\('customer', at_once=3\)"),
@@ -123,7 +123,7 @@ def test_a_mistake_of_a_limit_is_one_of_its_stage(limit: Any, why: str) -> None:
             PerKey("customer", per=timedelta(minutes=15, milliseconds=1), count=1),
             "for 1,000 an hour say 100 in 6 minutes",
         ),
-        (PerKey("customer", per=60, count=1), "per is 60; it is a timedelta"),  # type: ignore[arg-type]
+        (PerKey("customer", per=60, count=1), "per is 60; it is a timedelta"),  # type: ignore[arg-type]  # as an untyped caller may
         (PerKey("customer", at_once=3, count=1), "it has at_once beside per and count; make two limits of it"),
         (PerKey("customer", at_once=3, per=timedelta(seconds=1)), "it has at_once beside per and count"),
         (

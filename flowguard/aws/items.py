@@ -148,7 +148,7 @@ def stored(kind: Kind | type, value: Any) -> Item:
 
 
 Values: TypeAlias = tuple[tuple[str, str, Callable[[Any], Item]], ...]
-"""A triple for each value of an expression: its placeholder, the name of its field, and what encodes it."""
+"""The values of an expression: for each its placeholder, the field that has it, and the function that encodes it."""
 
 
 def values_of(fields: Iterable[Field]) -> Values:

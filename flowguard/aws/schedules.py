@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from flowguard.aws.clients import Clients
 
+NO_SCHEDULER: Final = "a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role"
+
 
 class _Encryption(TypedDict, total=False):
     KmsKeyArn: str
@@ -129,8 +131,6 @@ def _moment(send: Send) -> int:
     """Return the moment of a deadline, in ms."""
     return int(json.loads(send.body)[DEADLINE])
 
-
-NO_SCHEDULER: Final = "a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role"
 
 CONTEXT: Final = "<aws.scheduler."
 """What the names of context attributes begin with, in whose place the scheduler writes what they stand for."""

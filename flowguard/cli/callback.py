@@ -10,15 +10,7 @@ from typing import Any, Final
 import click
 
 from flowguard.aws.run_reader import SeenRun
-from flowguard.cli.connection import (
-    CannotRun,
-    check_id,
-    connected,
-    connection_errors,
-    flow_class,
-    flow_client,
-    settings_of,
-)
+from flowguard.cli.connection import CannotRun, check_id, connected, flow_class, flow_client, table_errors
 from flowguard.cli.many import check_choice, do_to_many, for_many
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import read_text
@@ -80,7 +72,7 @@ def callback(
     check_id("TOKEN|ID", awaited)
     payload = _read(file, fail=fail)
     flow = flow_class(flow_name)
-    with connection_errors(f"table {settings_of(options).run_table}"):
+    with table_errors(options):
         try:
             verdict = _given(flow, awaited, payload, kind if fail else None, flow_client(options))
         except TokenRefused as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -91,6 +91,11 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
         return settings.model_copy(update={"table": options["table"]}) if options["table"] else settings
     except SettingsError as error:
         raise CannotRun(str(error)) from None
+
+
+def table_errors(options: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Turn errors of a call into errors of the command, which name the run table."""
+    return connection_errors(f"table {settings_of(options).run_table}")
 
 
 def flow_named(text: str, option: str = "FLOW") -> tuple[str, AnyFlow | None]:

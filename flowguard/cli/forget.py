@@ -20,10 +20,10 @@ from flowguard.cli.connection import (
     clients_of,
     command_time,
     connected,
-    connection_errors,
     flow_class,
     flow_client,
     settings_of,
+    table_errors,
 )
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
@@ -84,7 +84,7 @@ def forget(
     for asked in flows.values():  # before anything is written
         if queue is None or asked is not loaded:
             _queue_of(asked)
-    with connection_errors(f"table {settings_of(options).run_table}"):
+    with table_errors(options):
         try:
             report = _forgetter(flows, queue, options, really=yes, at_once=at_once).forget(loaded, object_id)
         except NotForgotten as error:

@@ -9,15 +9,7 @@ from typing import Any, Final
 import click
 
 from flowguard.aws.run_reader import SeenRun
-from flowguard.cli.connection import (
-    CannotRun,
-    check_id,
-    connected,
-    connection_errors,
-    flow_class,
-    flow_client,
-    settings_of,
-)
+from flowguard.cli.connection import CannotRun, check_id, connected, flow_class, flow_client, table_errors
 from flowguard.cli.many import check_choice, do_to_many, for_many
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
@@ -72,7 +64,7 @@ def reset(flow: str, object_id: str | None, *, every: bool, as_json: bool, **opt
 
 def _reset_one(flow: AnyFlow, object_id: str, options: Mapping[str, Any], *, as_json: bool) -> int:
     unsent: str | None = None
-    with connection_errors(f"table {settings_of(options).run_table}"):
+    with table_errors(options):
         try:
             verdict = flow_client(options).reset(flow, object_id)
         except SendFailed as error:

@@ -15,9 +15,9 @@ from flowguard.cli.connection import (
     CannotRun,
     clients_of,
     command_time,
-    connection_errors,
     flow_named,
     settings_of,
+    table_errors,
     with_options,
 )
 from flowguard.cli.printing import complain
@@ -132,7 +132,7 @@ class TableReading:
 @contextmanager
 def reading_errors(options: Mapping[str, Any]) -> Iterator[None]:
     """Turn errors of a list into errors of the command."""
-    with connection_errors(f"table {settings_of(options).run_table}"):
+    with table_errors(options):
         try:
             yield
         except NoCursor as error:

@@ -113,7 +113,7 @@ def _dumped(value: BaseModel) -> dict[str, Any]:
     """Return the values of a model. Some models become JSON alone, such as one with a set of models."""
     try:
         return value.model_dump(by_alias=True)
-    except Exception:  # a set of models cannot be made, and a user's serializer may raise anything
+    except Exception:  # pydantic makes no set of models, and a user's serializer may raise anything
         return value.model_dump(mode="json", by_alias=True)
 
 

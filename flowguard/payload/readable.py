@@ -138,7 +138,7 @@ def _difference(kind: type[BaseModel], text: str, ours: Any, theirs: Any) -> str
         return f"{place} changes; are the aliases for reading and writing the same?"
     try:
         settled, anew = (_text_of(kind.model_validate_json(each)) for each in (json.dumps(theirs), text))
-    except Exception:  # a validator may raise anything on what it has made itself
+    except Exception:  # a user's validator may raise anything, also on its own output
         return f"{place} changes, and what becomes of it would not be read"
     if _as_tree(kind, settled) == theirs or _as_tree(kind, anew) != theirs:
         return None

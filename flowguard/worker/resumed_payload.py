@@ -74,9 +74,10 @@ def _problem_of_type(name: str, field: FieldInfo, text: str) -> Any:
 
 
 def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:
-    """Make the payload of the answers. Raises :class:`RunFailed`, naming what failed or is missing.
+    """Build the payload of the stage that goes on after a wait, from the answers that the run item holds.
 
-    Raises :class:`OtherRelease` where the wait was begun for another payload than the stage takes now.
+    Raises :class:`RunFailed`, naming each answer that failed or is missing, and :class:`OtherRelease` where the wait
+    was begun for another payload than the stage takes now.
     """
     if wait is None or wait.plan is None:
         raise RunFailed(f"{stage.name!r} was to go on after a wait, and the run item holds none")

@@ -348,7 +348,9 @@ def test_a_run_that_waits_is_ended_at_once_and_its_answers_are_expired() -> None
 def test_a_run_that_waits_is_not_cancelled_without_the_keys_that_its_flow_needs() -> None:
     with wait_scene() as at:
         at.begin()
-        with pytest.raises(SettingsError, match="carts believes the message that ends a run which waits only with a signature"):
+        with pytest.raises(
+            SettingsError, match="carts believes the message that ends a run which waits only with a signature"
+        ):
             client(at).cancel(SignedCarts, "c1", why="ordered by mistake")
         assert (at.item().status, at.item().cancelled_because) == (Status.WAITING, None)
 

@@ -229,23 +229,23 @@ class _Recording:
     def __del__(self) -> None:
         """Close it without a warning: a worker that dies closes nothing."""
         with suppress(Exception):  # it may be half made
-            self.close()  # type: ignore[attr-defined]  # of the connection's kind
+            self.close()  # type: ignore[attr-defined]  # psycopg's class, which is the base at run time
 
     def cursor(self, *given: Any, **named: Any) -> Any:
-        cursor = super().cursor(*given, **named)  # type: ignore[misc]  # of the connection's kind
+        cursor = super().cursor(*given, **named)  # type: ignore[misc]  # psycopg's class, which is the base at run time
         kind: Any = type(cursor)
         cursor.__class__ = _cursor(kind)
         return cursor
 
     def _exec_command(self, command: Any, *given: Any, **named: Any) -> Any:
-        real = super()._exec_command  # type: ignore[misc]  # of the connection's kind
+        real = super()._exec_command  # type: ignore[misc]  # psycopg's class, which is the base at run time
         words = _text_of(command, self).upper()
         has_written = self.has_written
         if words.startswith(("COMMIT", "ROLLBACK")) and " TO " not in words:
             self.has_written = False
         if not (words == COMMIT and has_written):
             return (yield from real(command, *given, **named))
-        wait: Any = self.wait  # type: ignore[attr-defined]  # of the connection's kind
+        wait: Any = self.wait  # type: ignore[attr-defined]  # psycopg's class, which is the base at run time
         return self.pointed(Statement(COMMIT, ""), lambda: wait(real(command, *given, **named)))
 
     @property
@@ -279,7 +279,7 @@ class _Recording:
         """Lose the connection, as in a failover: what was not committed is taken back."""
         import psycopg  # there where somebody connects by it
 
-        self.close()  # type: ignore[attr-defined]  # of the connection's kind
+        self.close()  # type: ignore[attr-defined]  # psycopg's class, which is the base at run time
         return psycopg.OperationalError("server closed the connection unexpectedly")
 
 
@@ -292,7 +292,7 @@ def recorded(kind: type[Any]) -> Any:
 
 @functools.cache
 def _cursor(kind: type[Any]) -> type[Any]:
-    class Recorded(kind):  # type: ignore[misc]  # a class made at run time
+    class Recorded(kind):  # type: ignore[misc]  # the base is psycopg's class, chosen at run time
         __slots__ = ()
 
         def execute(self, query: Any, *given: Any, **named: Any) -> Any:
