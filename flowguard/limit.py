@@ -79,8 +79,10 @@ class PerKey(Value):
         Raises :class:`RunFailed`, which quotes nothing of the payload, where there is no usable key.
         """
         value = self._value(payload)
-        if value is None:
-            return None
+        return None if value is None else self.place_of_value(value)
+
+    def place_of_value(self, value: str) -> str:
+        """Return what names the key with this value, as :meth:`place_of` does."""
         digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
         return f"{self.title}#{digest}"
 

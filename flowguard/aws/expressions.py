@@ -198,8 +198,8 @@ SAME_NONCE: Final = "nonce = :nonce"
 """Nobody has written the item since it was read: each write of it has a nonce of its own."""
 
 PLACE_IS_FREE: Final = (
-    "attribute_exists(held) AND size(held) < :at_once AND size(line) = :nobody AND attribute_not_exists(held.#hop) "
-    "AND #ttl <= :ttl"
+    "attribute_exists(held) AND attribute_not_exists(pause) AND size(held) < :at_once AND size(line) = :nobody AND "
+    "attribute_not_exists(held.#hop) AND #ttl <= :ttl"
 )
 TAKE_PLACE: Final = "SET held.#hop = :holder, nonce = :nonce, #ttl = :ttl"
 """Nobody stands in line, and the hop has no place yet. Others may take and free places meanwhile."""

@@ -1,12 +1,14 @@
-"""The rows of the run table that say which stages are paused, since when, and why.
+"""The rows of paused stages and paused keys in the run table.
 
 ::
 
-    pk pause   sk <flow>#<stage>   since, why, queue, nonce, [at_once]
-                                   before {<mapping>: <its largest concurrency, or 0>}
+    pk pause   sk <flow>#<stage>                    since, why, queue, nonce, [at_once]
+                                                    before {<mapping>: <its largest concurrency, or 0>}
+               sk <flow>#<stage>#<limit>#<digest>   the same of a key of a limit, with no queue and no mapping
 
-A row says what was done, for those who look. No worker reads it: what is paused is the stage's event source mapping.
-A write of a row is under the condition that nobody has written it since it was read: it has a nonce of each write.
+A row says what was done, for those who look. No worker reads it: what is paused is the stage's event source mapping,
+or the key's item. A write of a row is under the condition that nobody has written it since it was read: it has a nonce
+of each write.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _PK: Final = "pause"
 
 
 class Pause(NamedTuple):
-    """A stage is paused since then (ms). ``before`` has the mappings that were on, with their largest concurrency.
+    """A stage is paused since then (ms), or of it the key whose ``place`` is given.
+
+    ``before`` has the mappings that were on, with their largest concurrency.
 
     ``queue`` is the ARN of the stage's queue. ``at_once`` is the concurrency at which it is drained, None while nothing
     of it begins. ``nonce`` is that of the last write.
@@ -43,6 +47,7 @@ class Pause(NamedTuple):
     before: Mapping[str, int]
     at_once: int | None = None
     nonce: str = ""
+    place: str = ""
 
 
 class PauseRows(NamedTuple):
@@ -85,7 +90,7 @@ class PauseRows(NamedTuple):
 
 
 def _key(pause: Pause) -> Item:
-    return {"pk": {"S": _PK}, "sk": {"S": f"{pause.flow}#{pause.stage}"}}
+    return {"pk": {"S": _PK}, "sk": {"S": "#".join(part for part in (pause.flow, pause.stage, pause.place) if part)}}
 
 
 def _item(pause: Pause) -> Item:
@@ -96,8 +101,8 @@ def _item(pause: Pause) -> Item:
 
 
 def _pause(item: Any) -> Pause:
-    flow, _, stage = item["sk"]["S"].partition("#")
+    flow, stage, *place = item["sk"]["S"].split("#", 2)
     before = {mapping: int(value["N"]) for mapping, value in item["before"]["M"].items()}
     at_once = int(item["at_once"]["N"]) if "at_once" in item else None
     queue, why, nonce = (item[name]["S"] for name in ("queue", "why", "nonce"))
-    return Pause(flow, stage, queue, int(item["since"]["N"]), why, before, at_once, nonce)
+    return Pause(flow, stage, queue, int(item["since"]["N"]), why, before, at_once, nonce, "".join(place))

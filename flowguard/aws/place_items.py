@@ -2,12 +2,14 @@
 
 ::
 
-    pk limit#<flow>#<stage>#<limit>#<digest>   sk limit          who holds a place, who stands in line, a nonce
+    pk limit#<flow>#<stage>#<limit>#<digest>   sk limit          who holds a place, who stands in line, a nonce,
+                                                               [pause {since, why}]
     pk run#<flow>#<object>                     sk turn#<token>   the message that calls the hop
 
 A write of a whole item is under the condition that nobody has written it since it was read: it has a nonce of each
 write. So whatever a decision was made of is still so when it is written. While nobody stands in line, a place is taken
-and freed by a write of one entry, which does not meet those of others. An item that holds nobody expires.
+and freed by a write of one entry, which does not meet those of others. An item that holds nobody expires, but for
+that of a key that is paused.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from flowguard.aws.items import LARGEST_ITEM, Item, about_of, number, run_key
 from flowguard.aws.packing import Packing
 from flowguard.errors import PlacesBusy
 from flowguard.names.ids import ObjectId
-from flowguard.protocol.places import NOBODY, Change, Holder, Places, Waiter
+from flowguard.protocol.places import NOBODY, Change, Holder, KeyPause, Places, Waiter
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.worker.place_store import Changed, Decide, PlaceKey, Seen, Short, Take
 
@@ -207,8 +209,12 @@ def _short_call(short: Short, nonce: str) -> Any:
 
 
 def _ends(change: Change, before: Seen) -> int:
-    """Return when the item may be removed (s). That is a day after its last lease, and not earlier than before."""
-    times = [holder.until for holder in change.after.held.values()]
+    """Return when the item may be removed (s). That is a day after its last lease, and not earlier than before.
+
+    One that was paused had no such time, and begins to have one.
+    """
+    times = [] if before.places.pause is None else [before.places.pause.since]
+    times += [holder.until for holder in change.after.held.values()]
     times += [waiter.seen_at for waiter in change.after.line.values()]
     return max(before.ends, max(times, default=0) // 1000 + KEPT_FOR)
 
@@ -216,11 +222,15 @@ def _ends(change: Change, before: Seen) -> int:
 def _item(seen: Seen) -> Item:
     held = {token: {"S": _held(holder)} for token, holder in seen.places.held.items()}
     line = {token: {"S": _stored(waiter)} for token, waiter in seen.places.line.items()}
-    return {"held": {"M": held}, "line": {"M": line}, "nonce": {"S": seen.nonce}, "ttl": number(seen.ends)}
+    stored: Item = {"held": {"M": held}, "line": {"M": line}, "nonce": {"S": seen.nonce}}
+    pause = seen.places.pause
+    if pause is None:
+        return {**stored, "ttl": number(seen.ends)}
+    return {**stored, "pause": {"M": {"since": number(pause.since), "why": {"S": pause.why}}}}
 
 
 def _seen(raw: Any) -> Seen:
-    return Seen(read_places(raw), raw["nonce"]["S"], int(raw["ttl"]["N"])) if raw else Seen(NOBODY)
+    return Seen(read_places(raw), raw["nonce"]["S"], int(raw.get("ttl", number(0))["N"])) if raw else Seen(NOBODY)
 
 
 def read_places(raw: Any) -> Places:
@@ -229,7 +239,11 @@ def read_places(raw: Any) -> Places:
         return NOBODY
     held = {token: _holder(text["S"]) for token, text in raw["held"]["M"].items()}
     line = {token: _waiter(text["S"]) for token, text in raw["line"]["M"].items()}
-    return Places(held, line)
+    return Places(held, line, _pause(raw["pause"]["M"]) if "pause" in raw else None)
+
+
+def _pause(stored: Any) -> KeyPause:
+    return KeyPause(int(stored["since"]["N"]), stored["why"]["S"])
 
 
 def _held(holder: Holder) -> str:

@@ -23,8 +23,13 @@ of_stages: Final = with_options(
     click.option(
         "--stage", "names", metavar="NAME", multiple=True, help="Only this stage; may be given several times."
     ),
+    click.option(
+        "--key",
+        metavar="LIMIT=VALUE",
+        help="Only what has this value of a limit of the stage; LIMIT#DIGEST, as stats prints it, is the same.",
+    ),
 )
-"""Gives a command the flow, the connection, and the stages that are meant."""
+"""Gives a command the flow, the connection, and the stages or the key that are meant."""
 
 
 def inbox_name(flow: AnyFlow, stage: AnyStage) -> str:

@@ -9,12 +9,14 @@ import click
 
 from flowguard.aws.pause_rows import Pause
 from flowguard.cli.connection import flow_class
+from flowguard.cli.paused_keys import key_of, key_pauses
 from flowguard.cli.paused_stages import check_stages, of_stages, pauses_of
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
 from flowguard.operate.moments import iso
 from flowguard.operate.stage_pauses import LEAST_AT_ONCE, MOST_AT_ONCE, StagePauses
 from flowguard.wire.notification import to_json
+from flowguard.worker.place_store import PlaceKey
 
 NOT_DONE: Final = 1  # the exit code where a stage was not paused
 
@@ -28,18 +30,26 @@ NOT_DONE: Final = 1  # the exit code where a stage was not paused
     help="At most so many batches of each stage at work, until it is resumed without this.",
 )
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each stage.")
-def resume(flow: str, *, names: tuple[str, ...], at_once: int | None, as_json: bool, **options: Any) -> None:
-    """Resume a flow that is paused, or some of its stages.
+def resume(
+    flow: str, *, names: tuple[str, ...], key: str | None, at_once: int | None, as_json: bool, **options: Any
+) -> None:
+    """Resume a paused flow, some stages or one key.
 
     The event source mappings that 'flowguard pause' has turned off are turned on again. With --at-once each of them has
     that largest concurrency for now, where it had none or a larger one: what has piled up is drained slowly. Resume
     again without it when the queue is empty.
+
+    With --key those who stand in its line begin in their order, within 15 minutes: nobody calls them, but each looks.
 
     --stage may also name a stage that the flow has no more, but a pause. The exit code is 0 where all stages go on, 1
     where one of them was not paused or its mappings are gone, and 2 where the command cannot be run, or was stopped by
     AWS: it may be repeated.
     """
     loaded = flow_class(flow)
+    if key is not None:
+        if at_once is not None:
+            raise click.UsageError("--at-once is for queues; a key goes on as its limit lets it")
+        sys.exit(0 if _resume_key(key_of(loaded, names, key), options, as_json=as_json) else NOT_DONE)
     with pauses_of(loaded, options) as pauses:
         there = {pause.stage: pause for pause in pauses.now() if pause.flow == loaded.name}
         known = list(dict.fromkeys([*(stage.name for stage in loaded.stages), *there]))
@@ -50,6 +60,27 @@ def resume(flow: str, *, names: tuple[str, ...], at_once: int | None, as_json: b
             if not names or stage in names
         ]
     sys.exit(0 if all(done) else NOT_DONE)
+
+
+def _resume_key(key: PlaceKey, options: dict[str, Any], *, as_json: bool) -> bool:
+    """Resume a key and print what was done. Answer whether it was paused."""
+    with key_pauses(options) as pauses:
+        pause = pauses.resume(key)
+    if as_json:
+        facts = {
+            "flow": key.flow,
+            "stage": key.stage,
+            "key": key.place,
+            "verdict": "NOT_PAUSED" if pause is None else "RESUMED",
+            "paused_since": None if pause is None else iso(pause.since),
+            "why": None if pause is None else pause.why,
+        }
+        say_json(to_json(facts))
+    elif pause is not None:
+        say_line(f"RESUMED  {key.flow} {key.stage} {key.place}; those in line begin within 15 minutes")
+    if pause is None:
+        complain(f"{key.flow} {key.stage} {key.place}: it was not paused, and nothing was changed")
+    return pause is not None
 
 
 def _say(

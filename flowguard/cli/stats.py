@@ -41,8 +41,8 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
     """Count the runs of a table by flow, status and stage.
 
     "late" are waits whose deadline is over, "left" runs in the middle of a hop that no worker has. The table is read by
-    Scan, which pays for each item; --read bounds that. What was read is said on standard error. Stages that
-    are paused are named after that.
+    Scan, which pays for each item; --read bounds that. What was read is said on standard error. Stages and
+    keys that are paused are named after that.
 
     --emf writes metrics of the whole table, and none where --read or --after leaves a part of it out.
 
@@ -124,10 +124,10 @@ def _pauses(flow: str | None, options: Mapping[str, Any]) -> list[Pause]:
 def _tell_pauses(pauses: Sequence[Pause], now: int, *, as_json: bool) -> None:
     for pause in pauses:
         if as_json:
-            facts = {"flow": pause.flow, "stage": pause.stage, "paused_since": iso(pause.since), "why": pause.why}
-            say_json(to_json({**facts, "at_once": pause.at_once}))
+            facts = {"flow": pause.flow, "stage": pause.stage, "key": pause.place or None, "why": pause.why}
+            say_json(to_json({**facts, "paused_since": iso(pause.since), "at_once": pause.at_once}))
             continue
-        name = f"{bounded(pause.flow, LONGEST_PART)} {bounded(pause.stage, LONGEST_PART)}"
+        name = " ".join(bounded(part, LONGEST_PART) for part in (pause.flow, pause.stage, pause.place) if part)
         how = "paused" if pause.at_once is None else f"drains, at most {pause.at_once} batches at once, after a pause"
         told = f"{name}: {how} {distance(pause.since, now)}: {bounded(pause.why, LONGEST_PART)}"
         console().print(line(told, "yellow"), soft_wrap=True)

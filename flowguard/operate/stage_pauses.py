@@ -81,9 +81,9 @@ class StagePauses:
         self._inboxes: dict[str, Inbox] = {}
 
     def now(self) -> list[Pause]:
-        """Return the pauses of all flows. Raises :class:`flowguard.aws.dead_letter_queue.Unusable`."""
+        """Return the paused stages of all flows. Raises :class:`flowguard.aws.dead_letter_queue.Unusable`."""
         with explained(f"table {self._rows.table}"):
-            return self._rows.all()
+            return [pause for pause in self._rows.all() if not pause.place]
 
     def pause(self, stage: str, queue: str, why: str, now: int) -> Paused:
         """Pause a stage by all mappings of its queue, given by its name in the code, its ARN or its URL.

@@ -12,6 +12,8 @@ passes nobody, and who comes when its turn is there waits for nobody else.
 Who was called and does not come is dropped from the line after :data:`GRACE`. It joins again when it looks, and has its
 old arrival then.
 
+A key may be paused: it has no free place then. Who holds one keeps it, and the line waits until the pause is over.
+
 A limit by time has such places too. A start takes one under a name of its own, nobody gives it back, and it lapses
 when its window is over. So it is known when the next one is free, and who stands in line is called for that moment.
 """
@@ -73,11 +75,19 @@ class Waiter(NamedTuple):
     called_at: int = 0
 
 
+class KeyPause(NamedTuple):
+    """Nothing of the key begins since then (ms), and why."""
+
+    since: int
+    why: str
+
+
 class Places(NamedTuple):
-    """The item of a key, by the tokens of hops."""
+    """The item of a key, by the tokens of hops. ``pause`` is None where hops may begin."""
 
     held: Mapping[str, Holder] = {}
     line: Mapping[str, Waiter] = {}
+    pause: KeyPause | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -134,7 +144,7 @@ def taken(
     else:
         granted = there.owner in (holder.owner, ended) or there.until <= terms.now
     if granted:
-        live = Places({**live.held, name: holder}, _without(live.line, hop.token))
+        live = live._replace(held={**live.held, name: holder}, line=_without(live.line, hop.token))
     return called(live, terms)._replace(granted=granted)
 
 
@@ -182,9 +192,9 @@ def settled(places: Places, terms: Terms) -> Places:
     A lease that ends later than any can is of a worker whose clock was fast. It counts as over. A start may
     be of another ``per``, and stays as long as the longest window.
     """
-    return Places(
-        {token: holder for token, holder in places.held.items() if _is_held(holder, terms)},
-        {token: waiter for token, waiter in places.line.items() if _is_awaited(waiter, terms)},
+    return places._replace(
+        held={token: holder for token, holder in places.held.items() if _is_held(holder, terms)},
+        line={token: waiter for token, waiter in places.line.items() if _is_awaited(waiter, terms)},
     )
 
 
@@ -203,12 +213,16 @@ def called(places: Places, terms: Terms) -> Change:
 
 def openings(places: Places, terms: Terms) -> list[int]:
     """Return when places are free (ms), the first ones first. When a hop at work gives its place back nobody knows."""
+    if places.pause is not None:
+        return []
     ends = sorted(holder.lapses_at + 1 for holder in places.held.values()) if terms.window else []
     return [terms.now] * free(places, terms) + ends[max(len(ends) - terms.at_once, 0) :]
 
 
 def free(places: Places, terms: Terms) -> int:
-    """Return how many places nobody holds. A start takes none of a limit of hops at work."""
+    """Return how many places may be taken. A start takes none of a limit of hops at work."""
+    if places.pause is not None:
+        return 0
     counts = sum(1 for holder in places.held.values() if holder.owner or terms.window)
     return max(terms.at_once - counts, 0)
 
@@ -223,6 +237,16 @@ def before(places: Places, hop: Hop) -> int:
     """Return how many stand in line before the hop, as it came first."""
     mine = (hop.arrival, hop.token)
     return sum((waiter.arrival, token) < mine for token, waiter in _others_line(places).items())
+
+
+def paused(places: Places, pause: KeyPause) -> Change:
+    """Pause the key. An earlier pause keeps its time and reason."""
+    return Change(places if places.pause is not None else places._replace(pause=pause))
+
+
+def resumed(places: Places) -> Change:
+    """End the pause of the key. Nobody is called: who looks next calls those whose turn has come."""
+    return Change(places._replace(pause=None))
 
 
 def lapses_in(places: Places, now: int) -> int:

@@ -332,7 +332,8 @@ class HopPlaces:
     def _note(self, full: _Full, delay: int) -> BackOff:
         """Return what the item says of the hop meanwhile. The number tells which look is the last."""
         now = self._services.clock.now()
-        note = ErrorNote("Waiting", f"for a place of the limit {full.limit.title}", now)
+        paused = "" if full.seen is None or full.seen.places.pause is None else ", whose key is paused"
+        note = ErrorNote("Waiting", f"for a place of the limit {full.limit.title}{paused}", now)
         return BackOff(note, now + delay * 1000, self._own_claim.item.epoch)
 
     def _delay(self, full: _Full, *, can_be_called: bool) -> int:

@@ -29,13 +29,14 @@ SELDOM: Final = 600_000
 def rest_before_look(places: Places | None, hop: Hop, terms: Terms, *, can_be_called: bool) -> int:
     """Return after how many ms a hop looks, at the earliest. ``places`` is None where nobody knows them.
 
-    Somebody of each line looks when a place may lapse. By time a hop is called for that moment, and looks later.
+    Somebody of each line looks when a place may lapse. By time a hop is called for that moment, and looks later. Of a
+    key that is paused nobody hurries: when it is resumed nobody knows.
     """
     rest = min(max((terms.now - hop.arrival) // 2, FIRST_LOOK), SELDOM)
     place = MOST_LOOKERS if places is None else before(places, hop)
     if terms.window and can_be_called:
         opens = [] if places is None else openings(places, terms)[place:]
         return (opens[0] - terms.now if opens else max(rest, terms.window)) + GRACE
-    if places is None or place >= MOST_LOOKERS:
+    if places is None or places.pause is not None or place >= MOST_LOOKERS:
         return rest
     return min(rest, lapses_in(places, terms.now) if can_be_called else UNCALLED_LOOK)

@@ -1,0 +1,106 @@
+"""Pause and resume a key of a stage's limit. Hops of other keys go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from flowguard.aws.dead_letter_queue import Unusable, explained
+from flowguard.aws.pause_rows import Pause, PauseRows
+from flowguard.errors import PlacesBusy
+from flowguard.protocol.places import Change, KeyPause, Places, paused, resumed
+from flowguard.worker.place_store import PlaceKey, PlaceStore
+
+
+class PausedKey(NamedTuple):
+    """A key with its pause. ``is_new`` where it was not paused before.
+
+    ``at_work`` counts the hops that hold a place and go on, ``in_line`` those that wait, 50 at most.
+    """
+
+    pause: Pause
+    at_work: int
+    in_line: int
+    is_new: bool
+
+
+class KeyPauses:
+    """Pauses keys and resumes them. Each call may be repeated: what is done already stays.
+
+    ``nonce`` makes what tells two writes of an item apart.
+    """
+
+    def __init__(self, rows: PauseRows, places: PlaceStore, nonce: Callable[[], str]) -> None:
+        self._rows = rows
+        self._places = places
+        self._nonce = nonce
+
+    def pause(self, key: PlaceKey, why: str, now: int) -> PausedKey:
+        """Pause a key. An earlier pause keeps its time and reason. Raises :class:`Unusable`.
+
+        The row is written before the key's item, and is there after it, also where the key is resumed meanwhile.
+        """
+        there = self.of(key)
+        pause = Pause(*key[:2], "", now, why, {}, nonce=self._nonce(), place=key.place) if there is None else there
+        if there is None:
+            self._write(pause)
+        seen = self._change(key, lambda places: paused(places, KeyPause(pause.since, pause.why)))
+        if self.of(key) is None:
+            self._write(pause)
+        return PausedKey(pause, len(seen.held), len(seen.line), there is None)
+
+    def resume(self, key: PlaceKey) -> Pause | None:
+        """Resume a key, and return what was said of its pause. None where it was not paused. Raises :class:`Unusable`.
+
+        Nobody in line is called: each looks again within 15 minutes, and calls those before it.
+        """
+        there = self.of(key)
+        before: KeyPause | None = None
+
+        def ended(places: Places) -> Change:
+            nonlocal before
+            before = places.pause
+            return resumed(places)
+
+        self._change(key, ended)
+        if there is None:
+            return None if before is None else Pause(*key[:2], "", before.since, before.why, {}, place=key.place)
+        with _explained(key):
+            if not self._rows.remove(there):
+                raise _changed(key)
+        return there
+
+    def of(self, key: PlaceKey) -> Pause | None:
+        """Return the row of a key that is paused."""
+        with explained(f"table {self._rows.table}"):
+            rows = self._rows.all()
+        return next((row for row in rows if (row.flow, row.stage, row.place) == key), None)
+
+    def _write(self, pause: Pause) -> None:
+        key = PlaceKey(pause.flow, pause.stage, pause.place)
+        with _explained(key):
+            if not self._rows.write(pause, None):
+                raise _changed(key)
+
+    def _change(self, key: PlaceKey, decide: Callable[[Places], Change]) -> Places:
+        with _explained(key):
+            try:
+                return self._places.change(key, decide, self._nonce(), frees=True).seen.places
+            except PlacesBusy as error:
+                raise Unusable(_name(key), str(error), "nothing was changed; repeat the command") from None
+
+
+@contextmanager
+def _explained(key: PlaceKey) -> Iterator[None]:
+    with explained(_name(key)):
+        yield
+
+
+def _name(key: PlaceKey) -> str:
+    return f"key {key.place} of {key.stage}"
+
+
+def _changed(key: PlaceKey) -> Unusable:
+    fix = "look with 'flowguard stats', and repeat the command"
+    return Unusable(_name(key), "somebody else paused or resumed it at the same time", fix)
