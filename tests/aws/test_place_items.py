@@ -22,7 +22,21 @@ from flowguard.aws.place_items import (
 )
 from flowguard.aws.services import aws_store
 from flowguard.errors import PlacesBusy
-from flowguard.protocol.places import NOBODY, Change, Holder, Hop, Places, Terms, Waiter, given_back, joined, taken
+from flowguard.protocol.places import (
+    NOBODY,
+    Change,
+    Holder,
+    Hop,
+    KeyPause,
+    Places,
+    Terms,
+    Waiter,
+    given_back,
+    joined,
+    paused,
+    resumed,
+    taken,
+)
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Take
@@ -305,6 +319,36 @@ def test_a_place_that_is_freed_makes_what_was_seen_another_item(places: DynamoDB
     take_free(places, A, "n1")
     before = take_free(places, B, "n2").seen.nonce
     assert free(places, A, "n3").seen.nonce != before
+
+
+PAUSE: Final = KeyPause(NOW - 5, "a fraud is looked into")
+
+
+def test_a_key_that_is_paused_gives_no_place_by_a_short_write(places: DynamoDBPlaces) -> None:
+    take_free(places, A, "n0", 3)
+    places.change(KEY, lambda found: paused(found, PAUSE), "n1")
+    assert looked(places).pause == PAUSE
+    with intercept(calls := Recorder()):
+        assert not take_free(places, B, "n2", 3).change.granted
+    assert operations(calls) == ["UpdateItem"]
+    assert set(free(places, A, "n3").seen.places.held) == set()
+    assert looked(places) == Places(pause=PAUSE)
+
+
+def test_a_key_that_is_paused_never_expires_and_begins_to_afterwards(places: DynamoDBPlaces) -> None:
+    places.change(KEY, lambda found: paused(found, PAUSE), "n1")
+    join(places)
+    assert "ttl" not in raw(places)
+    assert raw(places)["pause"] == {"M": {"since": {"N": str(NOW - 5)}, "why": {"S": PAUSE.why}}}
+    places.change(KEY, resumed, "n2")
+    assert int(raw(places)["ttl"]["N"]) == NOW // 1000 + KEPT_FOR
+    assert "pause" not in raw(places)
+
+
+def test_the_item_of_a_pause_that_nobody_met_goes_a_day_after_its_begin(places: DynamoDBPlaces) -> None:
+    places.change(KEY, lambda found: paused(found, PAUSE), "n1")
+    places.change(KEY, resumed, "n2")
+    assert int(raw(places)["ttl"]["N"]) == (NOW - 5) // 1000 + KEPT_FOR
 
 
 def test_a_change_that_knows_nothing_reads_first(places: DynamoDBPlaces) -> None:

@@ -19,6 +19,7 @@ from flowguard.protocol.places import (
     Change,
     Holder,
     Hop,
+    KeyPause,
     Places,
     Terms,
     Waiter,
@@ -29,6 +30,8 @@ from flowguard.protocol.places import (
     joined,
     lapses_in,
     openings,
+    paused,
+    resumed,
     settled,
     taken,
     withdrawn,
@@ -250,6 +253,34 @@ def test_a_place_lapses_with_the_first_lease_or_the_first_call() -> None:
     assert lapses_in(Places(held(A), line(B, called_at=NOW - 1)), NOW) == GRACE - 1
     assert lapses_in(Places(held(A), line(B)), NOW) == LEASE + SKEW
     assert lapses_in(Places(held(A, until=NOW - SKEW - 9)), NOW) == 0
+
+
+PAUSE: Final = KeyPause(NOW - 5, "a fraud is looked into")
+
+
+@pytest.mark.parametrize("window", [0, 60_000])
+def test_a_key_that_is_paused_has_no_place_and_none_is_known_to_be_free(window: int) -> None:
+    places = Places(held(A), pause=PAUSE)
+    of = terms(at_once=3)._replace(window=window)
+    assert (free(places, of), openings(places, of)) == (0, [])
+    assert free(places._replace(pause=None), of) == 2
+    assert not take(places, B, of).granted
+    assert joined(places, B, of) == Change(Places(held(A), line(B), PAUSE))
+
+
+def test_a_hop_keeps_the_place_that_it_holds_of_a_key_that_is_paused() -> None:
+    places = Places(held(A), pause=PAUSE)
+    assert take(places, A, terms()) == Change(places, granted=True)
+    assert given_back(places, "a", "owner of a", terms()) == Change(Places(pause=PAUSE))
+    assert settled(Places(held(A, until=0), line(B, seen_at=0), PAUSE), terms()) == Places(pause=PAUSE)
+
+
+def test_an_earlier_pause_stays_and_an_end_calls_nobody() -> None:
+    places = Places(held(A), line(B))
+    assert paused(places, PAUSE) == Change(Places(held(A), line(B), PAUSE))
+    later = KeyPause(NOW, "again")
+    assert paused(Places(held(A), line(B), PAUSE), later) == Change(Places(held(A), line(B), PAUSE))
+    assert resumed(Places(line=line(B), pause=PAUSE)) == Change(Places(line=line(B)))
 
 
 def test_the_item_is_empty_without_holders_and_line() -> None:

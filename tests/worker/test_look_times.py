@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from flowguard.protocol.places import GRACE, SKEW, Holder, Hop, Places, Terms, Waiter
+from flowguard.protocol.places import GRACE, SKEW, Holder, Hop, KeyPause, Places, Terms, Waiter
 from flowguard.worker.look_times import FIRST_LOOK, MOST_LOOKERS, SELDOM, UNCALLED_LOOK, rest_before_look
 
 NOW: Final = 1_000_000_000
@@ -47,6 +47,13 @@ def test_who_cannot_be_called_looks_soon_near_the_head_of_the_line(terms: Terms)
     assert rest(head, 4 * UNCALLED_LOOK, terms, can_be_called=False) == UNCALLED_LOOK
     assert rest(later, 4 * UNCALLED_LOOK, terms, can_be_called=False) == 2 * UNCALLED_LOOK
     assert rest(None, 4 * UNCALLED_LOOK, terms, can_be_called=False) == 2 * UNCALLED_LOOK
+
+
+@pytest.mark.parametrize("can_be_called", [True, False])
+def test_nobody_hurries_in_the_line_of_a_key_that_is_paused(can_be_called: bool) -> None:
+    rests = BEGUN._replace(pause=KeyPause(NOW, "no"))
+    assert rest(rests, 200_000, AT_WORK, can_be_called=can_be_called) == 100_000
+    assert rest(rests, 9 * SELDOM, AT_WORK, can_be_called=can_be_called) == SELDOM
 
 
 def test_at_work_the_first_look_when_a_place_may_lapse() -> None:

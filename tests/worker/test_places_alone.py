@@ -16,7 +16,7 @@ from flowguard.limit import PerKey
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.places import Change, Holder, Hop, Places, Waiter
+from flowguard.protocol.places import Change, Holder, Hop, KeyPause, Places, Waiter
 from flowguard.protocol.run import BackOff, Claim, Refused, RunItem
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.verdicts import Verdict
@@ -672,6 +672,22 @@ def test_the_first_three_look_when_a_place_may_lapse(ahead: int, delay: int) -> 
     at = Noted(look())
     at.full(until=NOW + 3 * SECOND, line={f"w{one}": Waiter(NOW - 90 * SECOND, "o", NOW) for one in range(ahead)})
     assert delay_of(at) == delay
+
+
+@pytest.mark.parametrize(
+    ("pause", "text", "delay"),
+    [
+        (None, "for a place of the limit customer", 8),
+        (KeyPause(NOW, "no"), "for a place of the limit customer, whose key is paused", 20),
+    ],
+)
+def test_the_item_says_that_a_key_is_paused_and_nobody_hurries(pause: KeyPause | None, text: str, delay: int) -> None:
+    at = Noted(look())
+    at.full(until=NOW + 3 * SECOND)
+    at.places.items["customer"] = at.places.items["customer"]._replace(pause=pause)
+    at.parked()
+    [(_, note)] = at.done("release")
+    assert (note.error.text, note.until) == (text, NOW + delay * SECOND)
 
 
 @pytest.mark.parametrize(("can_be_called", "delay"), [(True, 20), (False, 10)])

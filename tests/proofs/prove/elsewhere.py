@@ -230,8 +230,11 @@ TESTED: Final = (
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
     Elsewhere(
-        r"^(operate\.stage_pauses|aws\.(pause_rows|queue_mappings))\.",
-        ("tests/cli/test_pause.py", "tests/ui/test_pages.py"),
+        r"^(operate\.(stage|key)_pauses|aws\.(pause_rows|queue_mappings))\.",
+        (
+            *("tests/cli/test_pause.py", "tests/cli/test_pause_keys.py", "tests/operate/test_key_pauses.py"),
+            "tests/ui/test_pages.py",
+        ),
         "commands of people, which no flow gives",
     ),
     Elsewhere(

@@ -72,6 +72,7 @@ MODULES: Final = (
     "flowguard.protocol.group_cancel",
     "flowguard.operate.begun_anew",
     "flowguard.operate.bulk",
+    "flowguard.operate.key_pauses",
     "flowguard.operate.stage_pauses",
     "flowguard.aws.pause_rows",
     "flowguard.aws.queue_mappings",
