@@ -198,11 +198,14 @@ SAME_NONCE: Final = "nonce = :nonce"
 """Nobody has written the item since it was read: each write of it has a nonce of its own."""
 
 PLACE_IS_FREE: Final = (
-    "attribute_exists(held) AND attribute_not_exists(pause) AND size(held) < :at_once AND size(line) = :nobody AND "
-    "attribute_not_exists(held.#hop) AND #ttl <= :ttl"
+    "attribute_exists(held) AND size(held) < :at_once AND size(line) = :nobody AND attribute_not_exists(held.#hop) "
+    "AND #ttl <= :ttl"
 )
 TAKE_PLACE: Final = "SET held.#hop = :holder, nonce = :nonce, #ttl = :ttl"
-"""Nobody stands in line, and the hop has no place yet. Others may take and free places meanwhile."""
+"""Nobody stands in line, and the hop has no place yet. Others may take and free places meanwhile.
+
+The item of a key that is paused has no ttl, so it refuses this.
+"""
 
 PLACE_IS_MINE: Final = "held.#hop = :holder AND size(line) = :nobody"
 FREE_PLACE: Final = "SET nonce = :nonce REMOVE held.#hop"

@@ -184,6 +184,38 @@ def test_who_finds_that_somebody_else_was_quicker_is_told_so() -> None:
                 getattr(pauses_of(crowd), verb)(*arguments)
 
 
+def test_each_key_has_a_pause_of_its_own() -> None:
+    with crowd_of(flow_of()) as crowd:
+        other = key_of(Order(order_id="o", customer="c2"))
+        pauses_of(crowd).pause(key_of(), WHY, START)
+        assert pauses_of(crowd).pause(other, "another reason", START).is_new
+        first = pauses_of(crowd).resume(key_of())
+        assert first is not None
+        assert first.why == WHY
+        assert pauses_of(crowd).of(other) is not None
+        assert (places_of(crowd).pause, places_of(crowd, other).pause) == (None, KeyPause(START, "another reason"))
+
+
+def test_a_key_whose_row_is_gone_is_resumed_all_the_same() -> None:
+    with crowd_of(flow_of()) as crowd:
+        pause = pauses_of(crowd).pause(key_of(), WHY, START).pause
+        PauseRows(crowd.aws.client("dynamodb"), "flowguard").remove(pause)
+        resumed = pauses_of(crowd).resume(key_of())
+        assert resumed == pause._replace(nonce="")
+        assert places_of(crowd).pause is None
+
+
+def test_an_error_that_is_not_of_others_writes_is_told_as_it_is() -> None:
+    class Broken:
+        def change(self, *_: object, **__: object) -> object:
+            raise ZeroDivisionError
+
+    with crowd_of(flow_of()) as crowd:
+        broken: Any = Broken()
+        with pytest.raises(ZeroDivisionError):
+            KeyPauses(PauseRows(crowd.aws.client("dynamodb"), "flowguard"), broken, lambda: "n").resume(key_of())
+
+
 def test_a_key_that_others_write_all_the_time_is_said_to_be_so() -> None:
     class Busy:
         def change(self, *_: object, **__: object) -> object:
