@@ -19,7 +19,7 @@ from flowguard.errors import NotForgotten
 from flowguard.flow import ATTACH, AnyFlow
 from flowguard.operate.moments import moment
 from flowguard.protocol.forgotten import NOW, is_forgotten
-from flowguard.protocol.run import ENDED, LONGEST_LEASE, RunItem
+from flowguard.protocol.run import ENDED, LONGEST_LEASE, RunItem, Status
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 from flowguard.worker.dead_letters import Letter
@@ -194,8 +194,7 @@ class Forgetter(NamedTuple):
         """
         if run is None or (run.is_forgotten and not traces.groups):
             return
-        is_kept_anew = flow.on_conflict is ATTACH and not run.is_forgotten
-        at = self.now if is_kept_anew else run.item.committed_at or self.now
+        at = _end_of(flow, run, self.now)
         if not self.forgetting.leave_trace(run.raw, now=self.now, at=at, until=until):
             raise NotForgotten(flow.name, "it has gone on since it was looked at; repeat this")
 
@@ -204,6 +203,20 @@ class Forgetter(NamedTuple):
         lifetimes = Lifetimes(flow)
         lives_until = 0 if run is None else run.item.ttl * 1000
         return lifetimes.not_before(lives_until, lifetimes.of_run(self.now), self.now)
+
+
+def _end_of(flow: AnyFlow, run: _Run, now: int) -> int:
+    """Return when the trace is to say that the run has ended (ms).
+
+    Of a flow that takes callers, requests up to then are answered with the error: those that the result would have
+    answered, or the end of a run that had none yet. Later ones have had no answer of this run, and begin their own.
+    """
+    item = run.item
+    if flow.on_conflict is not ATTACH or run.is_forgotten or item.status is Status.FAILED:
+        return item.committed_at or now
+    if item.status is Status.COMPLETED:
+        return min(now, flow.good_until(item.committed_at) or item.committed_at)
+    return now
 
 
 def _late_until(flow: AnyFlow, run: RunItem, now: int) -> int | None:

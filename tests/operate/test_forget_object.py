@@ -16,6 +16,7 @@ from flowguard.aws.object_scan import Child
 from flowguard.aws.object_traces import MOST_REQUESTS, stem_of
 from flowguard.codecs import Encrypted
 from flowguard.errors import NotForgotten
+from flowguard.flow import UNTIL_RESET
 from flowguard.operate.forget_object import Forgotten
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.forgotten import KEPT, is_forgotten
@@ -63,6 +64,17 @@ def item(at: Place, object_id: str = GONE) -> RunItem:
     found = at.runner._world.store.read("shop", object_id)
     assert found is not None
     return found
+
+
+def set_item(at: Place, **values: Any) -> None:
+    """Set attributes of the object's run item."""
+    at.aws.client("dynamodb").update_item(
+        TableName="flowguard",
+        Key={"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}},
+        UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in values),
+        ExpressionAttributeNames={f"#{name}": name for name in values},
+        ExpressionAttributeValues={f":{name}": value for name, value in values.items()},
+    )
 
 
 def raw_item(at: Place, object_id: str = GONE, flow: str = "shop") -> Any:
@@ -119,8 +131,48 @@ def test_what_stays_of_the_run_is_a_trace_without_data() -> None:
             True,
         )
         assert trace.epoch == epoch + 1
-        assert trace.committed_at == at.clock.now() > ended_at
+        assert trace.committed_at == ended_at
         assert trace.ttl * 1000 >= at.clock.now() + 2 * timedelta(days=2) // timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize("on_conflict", list(OnConflict))
+def test_a_newer_request_that_is_under_way_meanwhile_is_carried_out(on_conflict: OnConflict) -> None:
+    with settled(on_conflict=on_conflict) as at:
+        handled = len(at.handled)
+        at.runner.send(at.shop, Order(order_id=GONE, note="anew"), request_id="newer")
+        at.clock.advance(minutes=1)
+        at.forget()
+        assert at.runner.run(within=timedelta(minutes=1)).deliveries[0].verdict == "CLAIMED"
+        assert at.handled[handled:] == [("take", GONE), ("pick", f"{GONE}-small")]
+
+
+_MINUTE: Final = 60_000
+
+
+@pytest.mark.parametrize(
+    ("keep", "status", "end"),
+    [
+        (None, Status.COMPLETED, 0),
+        (timedelta(minutes=10), Status.COMPLETED, 10 * _MINUTE),
+        (timedelta(hours=1), Status.COMPLETED, 31 * _MINUTE),
+        (UNTIL_RESET, Status.COMPLETED, 31 * _MINUTE),
+        (timedelta(hours=1), Status.FAILED, 0),
+        (None, Status.WAITING, 31 * _MINUTE),
+    ],
+    ids=["no result kept", "kept no more", "kept", "kept for ever", "failed", "not ended"],
+)
+def test_a_request_gets_the_error_that_the_end_of_the_run_would_have_answered(
+    keep: Any, status: Status, end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have had that answer: a copy of it must not run. A request of a later time than the trace's end runs."""
+    with place() as at:
+        monkeypatch.setattr(at.shop, "keep_result", keep)
+        at.order(GONE)
+        ended = item(at).committed_at
+        set_item(at, status={"S": status.value})
+        at.clock.move_to(ended + 31 * _MINUTE)
+        at.forgetter(at_once=True).forget(at.shop, GONE)
+        assert item(at).committed_at == ended + end
 
 
 def test_a_trace_is_written_again_only_for_rows_of_groups_and_with_its_time() -> None:
