@@ -109,6 +109,10 @@ class Forgetting(NamedTuple):
         """Remove rows, 25 with one BatchWriteItem."""
         self._write([{"DeleteRequest": {"Key": key}} for key in keys])
 
+    def empty_asked(self, rows: Sequence[Item]) -> None:
+        """Write rows of groups again, without their data: they tell of children that have not begun."""
+        self._write([{"PutRequest": {"Item": row}} for row in rows])
+
     def empty_early(self, early: Early) -> bool:
         """Empty an answer that came before its wait. False where another has taken its place, or somebody has used it.
 

@@ -43,6 +43,9 @@ MOST_REQUESTS: Final = 20
 _OTHERS: Final = frozenset({"answers", "groups"})
 """Requests under whose ids the bucket has texts of all objects."""
 
+_OF_ASKED: Final = frozenset({"pk", "sk", "object_id", "ttl"})
+"""What stays in the row of a request to a child that has not begun."""
+
 _CALLER: Final = "caller#"
 _HISTORY: Final = "history#"
 _TURN: Final = "turn#"
@@ -62,12 +65,13 @@ class Early(NamedTuple):
 class Traces(NamedTuple):
     """What an object has left.
 
-    ``callers``, ``calls``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects
-    have too: their texts look alike, and are not among ``texts``. So may those be of ``unknown`` requests of a
-    child. ``waiting`` are requests that have left more than those, ``young`` counts texts that were written too
-    late to be among them, ``unbegun`` entries of Idempotency-Key of requests that may yet begin. ``followed`` says
-    that what its runs have asked for was looked for. ``journal`` is what a removal that was cut off has left to do, in
-    the rows with the keys ``journal_rows``.
+    ``callers``, ``calls``, ``history`` and ``groups`` are keys of rows. ``asked`` are rows of groups without data:
+    their requests to children have not begun. The rows of their shards are not among ``groups``. ``shared`` are
+    requests that other objects have too: their texts look alike, and are not among ``texts``. So may those be of
+    ``unknown`` requests of a child. ``waiting`` are requests that have left more than those, ``young`` counts texts
+    that were written too late to be among them, ``unbegun`` entries of Idempotency-Key of requests that may yet begin.
+    ``followed`` says that what its runs have asked for was looked for. ``journal`` is what a removal that was cut off
+    has left to do, in the rows with the keys ``journal_rows``.
     """
 
     item: Item | None
@@ -76,6 +80,7 @@ class Traces(NamedTuple):
     calls: tuple[Item, ...] = ()
     history: tuple[Item, ...] = ()
     groups: tuple[Item, ...] = ()
+    asked: tuple[Item, ...] = ()
     early: tuple[Early, ...] = ()
     started: tuple[Started, ...] = ()
     texts: tuple[StoredText, ...] = ()
@@ -129,6 +134,8 @@ class TraceReader(NamedTuple):
         named = here.named(of, stems, [each.of for each in now])
         unknown = [each.of.request_id for each in now if scanned and not scanned.asked_for(each.of)]
         groups = [row for shard in named.shards for row in self._partition({"S": shard})]
+        asked = [] if rows.item is None else here.not_begun(groups)
+        kept = {(row["pk"]["S"], name) for row in asked for name in (row["sk"]["S"], "shard")}
         started = tuple(each for each in named.started if rows.has_begun(each.at))
         unshared = [each for each in now if each.of.request_id not in named.shared.union(unknown)]
         return Traces(
@@ -137,7 +144,8 @@ class TraceReader(NamedTuple):
             callers=_keys(rows.of_kind(_CALLER)),
             calls=_keys(rows.of_kind(_TURN)),
             history=_keys([row for row in rows.of_kind(_HISTORY) if waiting.isdisjoint(_requests([row]))]),
-            groups=_keys(groups),
+            groups=_keys([row for row in groups if (row["pk"]["S"], row["sk"]["S"]) not in kept]),
+            asked=tuple({name: value for name, value in row.items() if name in _OF_ASKED} for row in asked),
             early=tuple(self._early(named)),
             started=started,
             texts=_texts([*rows.rows, *groups], unshared),

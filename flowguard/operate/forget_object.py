@@ -32,7 +32,7 @@ _NO_RUN: Final = "there is no run"
 
 OUT_OF_REACH: Final = (
     "messages under way: those of the run are dropped when they come; a newer request runs, and so does one that was "
-    "made to begin later, by at= or a schedule",
+    "made to begin later, by at= or a schedule, or that the run has made to another flow",
     "backups of the table, its point-in-time recovery, its stream and its global replicas' backups",
     "texts in S3 to which nothing points any more, replicas of the bucket, and what Object Lock holds",
     "queues, topics, buses and archives to which the flow has sent, and dead letters in other queues",
@@ -57,7 +57,7 @@ class Forgotten:
 
     ``is_done`` says that all that was to be removed is gone, ``why_not`` why not. ``children`` are those that were
     asked for too. ``late_until`` says until when messages of the run may come (ms), None where none can:
-    each is dropped.
+    each is dropped, except requests to other flows.
     """
 
     flow: str
@@ -118,13 +118,14 @@ class Forgetter(NamedTuple):
             letters.leave(of, run, traces.waiting)
             report = Forgotten(*of, _stands(run, self.now), _counts(traces, run, letters))
             report.late_until = None if run is None else _late_until(flow, run.item, self.now)
-            report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
+            report.left += _left(traces, letters, self.now, has_bucket=self.reader.bucket is not None)
             if self.really:
                 self._check(flow, run)
                 texts_left = self._remove(flow, of.object_id, traces, run)
                 worker = [*self._at_work(run)]
                 report.left += [*_texts_left(texts_left), *letters.deleted(reading), *worker]
-                report.is_done = not (texts_left or letters.undeleted or traces.waiting or traces.young or worker)
+                later = traces.waiting or traces.young or traces.asked
+                report.is_done = not (texts_left or letters.undeleted or later or worker)
         for child in traces.children:
             self._child(child, report, met, traces.scanned)
         if self.really and all(child.is_complete for child in report.children):
@@ -177,6 +178,7 @@ class Forgetter(NamedTuple):
         self._empty(flow, run, traces, until)
         groups = () if run is None else traces.groups  # without a run they may be of one that begins just now
         self.forgetting.remove_rows([*traces.callers, *traces.calls, *groups])
+        self.forgetting.empty_asked(traces.asked)
         for started in traces.started:
             self.forgetting.empty_started(started)
         emptied = [early for early in traces.early if self.forgetting.empty_early(early)]
@@ -192,7 +194,7 @@ class Forgetter(NamedTuple):
 
         Nobody has claimed the object then before these were, so they are of no newer run.
         """
-        if run is None or (run.is_forgotten and not traces.groups):
+        if run is None or (run.is_forgotten and not (traces.groups or traces.asked)):
             return
         at = _end_of(flow, run, self.now)
         if not self.forgetting.leave_trace(run.raw, now=self.now, at=at, until=until):
@@ -318,9 +320,13 @@ def _texts_left(left: Mapping[StoredText, str]) -> Iterator[Left]:
         yield Left("texts in S3", len(left), f"S3 did not remove them: {next(iter(left.values()))}")
 
 
-def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Left]:
+def _left(traces: Traces, letters: _Letters, now: int, *, has_bucket: bool) -> Iterator[Left]:
     """Yield what is found and stays."""
     yield from _not_looked_for(traces)
+    if traces.asked:
+        until = moment(max(int(row["ttl"]["N"]) * 1000 for row in traces.asked), now)
+        why = f"they have not begun, and run when they come; repeat this when they have, or after {until}"
+        yield Left("requests to children", len(traces.asked), why)
     if traces.awaited:
         why = "they hold ids and no answers, keep a late answer from waiting for another run, and expire"
         yield Left("ids that are or were awaited", traces.awaited, why)

@@ -89,7 +89,7 @@ def test_without_yes_it_says_what_there_is_and_changes_nothing(at: Scene) -> Non
         "       1  run item",
         "       1  dead letters",
         "       0  bucket, left: FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name",
-        "messages under way may come until 2027-02-12T08:00:00.000Z (in 28 d); each is dropped",
+        "messages under way may come until 2027-02-12T08:00:00.000Z (in 28 d); the run's are dropped",
     ]
     assert [line.removeprefix("out of reach: ") for line in said.splitlines()[5:]] == [*OUT_OF_REACH, FENCE]
     assert (memory(at).items("flowguard"), len(memory(at).messages("dead"))) == before

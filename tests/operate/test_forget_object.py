@@ -18,6 +18,7 @@ from flowguard.codecs import Encrypted
 from flowguard.errors import NotForgotten
 from flowguard.flow import UNTIL_RESET
 from flowguard.operate.forget_object import Forgotten
+from flowguard.operate.moments import iso
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.forgotten import KEPT, is_forgotten
 from flowguard.protocol.run import LONGEST_LEASE, RunItem, Status
@@ -503,6 +504,72 @@ def test_a_child_that_has_not_ended_is_left_and_said() -> None:
         assert left.object_id == f"{GONE}-0"
         assert left.why_not is not None
         assert left.why_not.startswith("it is RUNNING at pick; cancel it first")
+
+
+def not_begun(at: Place, number: int) -> Any:
+    """Let a request of the object's group have no run and no answer. Returns the key of its row."""
+    client: Any = at.aws.client("dynamodb")
+    [row] = [row for row in at.aws.items("flowguard") if row["sk"]["S"] == f"row#{number}" and GONE in str(row)]
+    key = {name: row[name] for name in ("pk", "sk")}
+    client.update_item(TableName="flowguard", Key=key, UpdateExpression="REMOVE answer")
+    child = {"pk": {"S": f"run#picks#{GONE}-{number}"}, "sk": {"S": "run"}}
+    client.delete_item(TableName="flowguard", Key=child)
+    return key
+
+
+def test_requests_of_a_group_that_have_not_begun_are_said_until_they_have() -> None:
+    with settled() as at:
+        begun = raw_item(at, f"{GONE}-1", "picks")
+        key = not_begun(at, 1)
+        until = next(int(row["ttl"]["N"]) for row in at.aws.items("flowguard") if row["sk"] == key["sk"])
+        for rows in (3, 0):
+            report = at.forget()
+            assert (report.is_done, report.counts.get("rows of groups", 0)) == (False, rows - 1 if rows else 0)
+            [left] = [left for left in report.left if left.what == "requests to children"]
+            assert left.number == 1
+            assert left.why.startswith(
+                "they have not begun, and run when they come; repeat this when they have, or after"
+            )
+            assert iso(until * 1000) in left.why
+            kept = [row for row in at.aws.items("flowguard") if row["pk"] == key["pk"]]
+            assert sorted(row["sk"]["S"] for row in kept) == ["row#1", "shard"]
+            assert [row for row in kept if row["sk"] == key["sk"]] == [
+                {**key, "object_id": {"S": f"{GONE}-1"}, "ttl": {"N": str(until)}}
+            ]
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=begun)
+        assert at.forget().is_complete
+        assert [row for row in at.aws.items("flowguard") if row["pk"] == key["pk"]] == []
+
+
+@pytest.mark.parametrize("name", ["answer", "request_id", "object_id"])
+def test_of_what_has_its_answer_or_an_id_of_its_own_or_is_no_flows_no_run_is_missed(name: str) -> None:
+    with settled() as at:
+        key = not_begun(at, 1)
+        text = "REMOVE object_id" if name == "object_id" else f"SET {name} = :own"
+        values: Any = {} if name == "object_id" else {"ExpressionAttributeValues": {":own": {"S": "own"}}}
+        at.aws.client("dynamodb").update_item(TableName="flowguard", Key=key, UpdateExpression=text, **values)
+        assert at.forget().is_complete
+        assert [row for row in at.aws.items("flowguard") if row["pk"] == key["pk"]] == []
+
+
+def test_a_run_that_has_another_request_of_the_group_is_not_the_one_that_is_missed() -> None:
+    with settled() as at:
+        row = raw_item(at, f"{GONE}-1", "picks")
+        not_begun(at, 1)
+        other = {**row, "request_id": {"S": row["request_id"]["S"].replace(".group.0.1", ".group.0.2")}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=other)
+        assert "requests to children" in [left.what for left in at.forget().left]
+
+
+def test_without_a_run_requests_of_groups_are_those_of_one_that_may_begin() -> None:
+    with settled() as at:
+        key = not_begun(at, 1)
+        run = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}}
+        at.aws.client("dynamodb").delete_item(TableName="flowguard", Key=run)
+        report = at.forget()
+        assert "requests to children" not in [left.what for left in report.left]
+        [row] = [row for row in at.aws.items("flowguard") if (row["pk"], row["sk"]) == (key["pk"], key["sk"])]
+        assert "body" in row
 
 
 def test_a_run_that_two_runs_have_asked_for_is_forgotten_once() -> None:
