@@ -23,6 +23,7 @@ from flowguard.protocol.run import ENDED, LONGEST_LEASE, RunItem, Status
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 from flowguard.worker.dead_letters import Letter
+from flowguard.worker.leases import keeps_lease
 from flowguard.worker.lifetimes import Lifetimes
 
 SETTLED_AFTER: Final = LONGEST_LEASE
@@ -122,7 +123,7 @@ class Forgetter(NamedTuple):
             if self.really:
                 self._check(flow, run)
                 texts_left = self._remove(flow, of.object_id, traces, run)
-                worker = [*self._at_work(run)]
+                worker = [*self._at_work(flow, run)]
                 report.left += [*_texts_left(texts_left), *letters.deleted(reading), *worker]
                 later = traces.waiting or traces.young or traces.asked
                 report.is_done = not (texts_left or letters.undeleted or later or worker)
@@ -160,11 +161,11 @@ class Forgetter(NamedTuple):
             why = f"it may not have sent its end yet; repeat this after {moment(settled_at, self.now)}"
             raise NotForgotten(flow.name, why)
 
-    def _at_work(self, run: _Run | None) -> Iterator[Left]:
-        """Yield the worker that may still save rows of a group: only its commit is fenced."""
-        if run is not None and run.item.lease_until > self.now and not run.item.done:
-            until = moment(run.item.lease_until, self.now)
-            yield Left("worker", 1, f"it may save rows of a group until its lease is over; repeat this after {until}")
+    def _at_work(self, flow: AnyFlow, run: _Run | None) -> Iterator[Left]:
+        """Yield the worker that may still save something: only its commit is fenced."""
+        if run is not None and (works_until := _works_until(flow, run, self.now)) > self.now:
+            why = "it may still save rows of a group, and texts in S3; repeat this after"
+            yield Left("worker", 1, f"{why} {moment(works_until, self.now)}")
 
     def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, run: _Run | None) -> dict[StoredText, str]:
         """Remove what was found. What a call that is cut off here leaves, the next one finds.
@@ -197,7 +198,8 @@ class Forgetter(NamedTuple):
         if run is None or (run.is_forgotten and not (traces.groups or traces.asked)):
             return
         at = _end_of(flow, run, self.now)
-        if not self.forgetting.leave_trace(run.raw, now=self.now, at=at, until=until):
+        works_until = _works_until(flow, run, self.now)
+        if not self.forgetting.leave_trace(run.raw, now=self.now, at=at, until=until, works_until=works_until):
             raise NotForgotten(flow.name, "it has gone on since it was looked at; repeat this")
 
     def _until(self, flow: AnyFlow, run: _Run | None) -> int:
@@ -219,6 +221,18 @@ def _end_of(flow: AnyFlow, run: _Run, now: int) -> int:
     if item.status is Status.COMPLETED:
         return min(now, flow.good_until(item.committed_at) or item.committed_at)
     return now
+
+
+def _works_until(flow: AnyFlow, run: _Run, now: int) -> int:
+    """Return until when a worker may be in its handler (ms). It is no later than now where none can be.
+
+    Of a stage without a lease nothing shows it: then it is as long as any lease.
+    """
+    item = run.item
+    if run.is_forgotten or not item.done:
+        return item.lease_until
+    is_seen = item.status in ENDED or all(keeps_lease(flow, stage) for stage in flow.stages)
+    return now if is_seen else now + LONGEST_LEASE // timedelta(milliseconds=1)
 
 
 def _late_until(flow: AnyFlow, run: RunItem, now: int) -> int | None:

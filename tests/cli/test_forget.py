@@ -272,7 +272,7 @@ def test_at_once_a_run_that_goes_on_is_forgotten_and_its_worker_changes_nothing(
     told: list[Result] = []
     at.script.pricing = lambda step: told.append(forget(at, "--yes", "--at-once", code=1))
     assert at.deliver(at.message()) == [True]
-    assert "worker, left: it may save rows of a group until its lease is over; repeat this after" in told[0].stdout
+    assert "worker, left: it may still save rows of a group, and texts in S3; repeat this after" in told[0].stdout
     trace = at.item()
     assert trace is not None
     assert is_forgotten(trace)

@@ -382,24 +382,36 @@ def test_at_once_a_run_is_forgotten_that_waits_and_nothing_wakes_it() -> None:
         assert at.places(GONE) == []
 
 
-@pytest.mark.parametrize(("lease", "done", "works"), [(1, False, True), (0, False, False), (1, True, False)])
-def test_at_once_the_worker_of_a_first_hop_is_said(lease: int, done: bool, works: bool) -> None:
+@pytest.mark.parametrize(("lease", "done", "works"), [(1_000, False, True), (0, False, False), (1_000, True, False)])
+def test_at_once_the_worker_of_a_first_hop_is_said_until_its_lease_is_over(lease: int, done: bool, works: bool) -> None:
     with place(on_conflict=OnConflict.SUPERSEDE) as at:
         at.runner.send(at.shop, Order(order_id=GONE, note=f"{MARKER} {GONE} "))
         at.runner.run(within=timedelta(minutes=1))
-        at.aws.client("dynamodb").update_item(
-            TableName="flowguard",
-            Key={"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}},
-            UpdateExpression="SET lease_until = :until, done = :done, committed_at = :never",
-            ExpressionAttributeValues={
-                ":until": {"N": str(at.clock.now() + lease)},
-                ":done": {"BOOL": done},
-                ":never": {"N": "0"},
-            },
-        )
-        report = at.forgetter(at_once=True).forget(at.shop, GONE)
-        assert ("worker" in [left.what for left in report.left], report.is_done) == (works, not works)
-        assert item(at).committed_at == at.clock.now()
+        begun = at.clock.now()
+        set_item(at, lease_until={"N": str(begun + lease)}, done={"BOOL": done}, committed_at={"N": "0"})
+        for again in (0, 1, 999, 1_000):
+            at.clock.move_to(begun + again)
+            report = at.forgetter(at_once=True).forget(at.shop, GONE)
+            workers = [left.why for left in report.left if left.what == "worker"]
+            assert (bool(workers), report.is_done) == (works and again < lease, not works or again >= lease)
+            assert [iso(begun + lease) in why for why in workers] == [True] * len(workers)
+            assert item(at).committed_at == begun
+
+
+@pytest.mark.parametrize("status", ["RUNNING", "COMPLETED"])
+def test_at_once_a_worker_without_a_lease_is_said_as_long_as_any_lease(
+    status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place(on_conflict=OnConflict.SUPERSEDE) as at:
+        at.order(GONE)
+        begun, longest = at.clock.now(), LONGEST_LEASE // timedelta(milliseconds=1)
+        set_item(at, status={"S": status})
+        monkeypatch.setattr(at.shop.stages[-1], "lease", False)
+        for again in (0, longest - 1, longest):
+            at.clock.move_to(begun + again)
+            report = at.forgetter(at_once=True).forget(at.shop, GONE)
+            works = status == "RUNNING" and again < longest
+            assert ("worker" in [left.what for left in report.left]) == works
 
 
 def test_what_is_claimed_since_it_was_read_is_not_emptied() -> None:
@@ -409,7 +421,7 @@ def test_what_is_claimed_since_it_was_read_is_not_emptied() -> None:
         at.order(GONE, request_id="newer")
         before = at.aws.state_key()
         assert read.item is not None
-        assert not forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0)
+        assert not forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0, works_until=0)
         assert at.aws.state_key() == before
 
 
@@ -464,7 +476,7 @@ def test_an_attribute_that_came_after_the_reading_is_removed_too() -> None:
             ExpressionAttributeValues={":callers": {"M": {"term": {"S": MARKER}}}},
         )
         assert read.item is not None
-        assert forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0)
+        assert forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0, works_until=0)
         assert set(raw_item(at)) == KEPT
 
 
