@@ -28,6 +28,7 @@ from flowguard.aws.items import Item, run_key
 from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, Scanned, Started, pages_of
 from flowguard.aws.stored_texts import StoredText, StoredTexts, texts_of
 from flowguard.names.ids import ObjectId
+from flowguard.protocol.forgotten import LAST_REDRIVE
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.send_ids import stem_of_run
 
@@ -160,6 +161,15 @@ class TraceReader(NamedTuple):
             journal=tuple(rows.journal()),
             journal_rows=_keys(rows.of_kind(JOURNAL)),
         )
+
+    def callers_of(self, of: Child) -> tuple[Item, ...]:
+        """Return the keys of the rows of callers of a forgotten run. None where a newer run may have some of them.
+
+        The run item comes after them: where it is the trace, no newer run had begun when they were read.
+        """
+        rows = _Rows([*self._partition(run_key(of.flow, ObjectId(of.object_id))["pk"])])
+        is_trace = rows.item is not None and int(rows.item["redrive"]["N"]) == LAST_REDRIVE
+        return _keys(rows.of_kind(_CALLER)) if is_trace else ()
 
     def _scan(self, of: Child, stems: Sequence[str], listed: Sequence[_Listed]) -> Scanned:
         return ObjectScan(of, stems, [each.of for each in listed], self.flows).read(self.client, self.table, self.pause)

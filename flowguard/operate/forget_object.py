@@ -122,7 +122,7 @@ class Forgetter(NamedTuple):
             report.left += _left(traces, letters, self.now, has_bucket=self.reader.bucket is not None)
             if self.really:
                 self._check(flow, run)
-                texts_left = self._remove(flow, of.object_id, traces, run)
+                texts_left = self._remove(flow, of, traces, run)
                 worker = [*self._at_work(flow, run)]
                 report.left += [*_texts_left(texts_left), *letters.deleted(reading), *worker]
                 later = traces.waiting or traces.young or traces.asked
@@ -167,7 +167,7 @@ class Forgetter(NamedTuple):
             why = "it may still save rows of a group, and texts in S3; repeat this after"
             yield Left("worker", 1, f"{why} {moment(works_until, self.now)}")
 
-    def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, run: _Run | None) -> dict[StoredText, str]:
+    def _remove(self, flow: AnyFlow, of: Child, traces: Traces, run: _Run | None) -> dict[StoredText, str]:
         """Remove what was found. What a call that is cut off here leaves, the next one finds.
 
         Returns the texts that are still there, with the reasons. The journal and the history name them until then.
@@ -175,10 +175,13 @@ class Forgetter(NamedTuple):
         until = self._until(flow, run)
         texts = [*traces.journal, *traces.texts]
         of_answers = [text for early in traces.early for text in early.texts]
-        noted = self.forgetting.note_texts(flow.name, object_id, list(dict.fromkeys([*texts, *of_answers])), until)
+        noted = self.forgetting.note_texts(*of, list(dict.fromkeys([*texts, *of_answers])), until)
         self._empty(flow, run, traces, until)
         groups = () if run is None else traces.groups  # without a run they may be of one that begins just now
-        self.forgetting.remove_rows([*traces.callers, *traces.calls, *groups])
+        late = [
+            key for key in self.reader.callers_of(of) if key not in traces.callers
+        ]  # some may have attached meanwhile
+        self.forgetting.remove_rows([*traces.callers, *late, *traces.calls, *groups])
         self.forgetting.empty_asked(traces.asked)
         for started in traces.started:
             self.forgetting.empty_started(started)

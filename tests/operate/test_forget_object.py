@@ -900,6 +900,30 @@ def test_rows_of_callers_are_removed() -> None:
         assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("caller#")] == []
 
 
+@pytest.mark.parametrize("is_newer", [False, True])
+def test_the_row_of_a_caller_that_attaches_meanwhile_is_removed_unless_a_newer_run_has_it(is_newer: bool) -> None:
+    def attached(call: ApiCall, proceed: Proceed) -> Response:
+        is_trace = call.operation == "UpdateItem" and not rows
+        if is_trace and not is_newer:
+            rows.append(put())
+        answer = proceed()
+        if is_trace and is_newer:
+            rows.append(put())
+            set_item(at, redrive={"N": "0"})
+        return answer
+
+    def put() -> Any:
+        row: Any = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "caller#t#k"}, "caller": {"S": MARKER}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
+        return row
+
+    rows: list[Any] = []
+    with settled() as at:
+        with intercept(attached):
+            at.forgetter(at_once=True).forget(at.shop, GONE)
+        assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("caller#")] == rows[: int(is_newer)]
+
+
 def test_messages_of_hops_that_stand_in_line_are_removed() -> None:
     with settled() as at:
         row: Any = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "turn#t"}, "call": {"S": MARKER}}
