@@ -344,9 +344,7 @@ def _left(traces: Traces, letters: _Letters, now: int, *, has_bucket: bool) -> I
         until = moment(max(int(row["ttl"]["N"]) * 1000 for row in traces.asked), now)
         why = f"they have not begun, and run when they come; repeat this when they have, or after {until}"
         yield Left("requests to children", len(traces.asked), why)
-    if traces.awaited:
-        why = "they hold ids and no answers, keep a late answer from waiting for another run, and expire"
-        yield Left("ids that are or were awaited", traces.awaited, why)
+    yield from _of_waits(traces)
     if not has_bucket:
         yield Left("bucket", 0, "FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name")
     for request in traces.shared:
@@ -368,6 +366,16 @@ def _left(traces: Traces, letters: _Letters, now: int, *, has_bucket: bool) -> I
         yield Left("dead letters", letters.newer, why)
     if letters.unread:
         yield Left("dead letters", letters.unread, "they cannot be read, so whose they are is not known")
+
+
+def _of_waits(traces: Traces) -> Iterator[Left]:
+    """Yield what is left of waits."""
+    if traces.awaited:
+        why = "they hold ids and no answers, keep a late answer from waiting for another run, and expire"
+        yield Left("ids that are or were awaited", traces.awaited, why)
+    if traces.free:
+        why = "nobody has used them, or waited when they came; they are for the next wait for their id, and expire"
+        yield Left("early answers", traces.free, why)
 
 
 def _not_looked_for(traces: Traces) -> Iterator[Left]:

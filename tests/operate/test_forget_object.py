@@ -464,6 +464,20 @@ def test_the_text_of_an_answer_that_another_has_used_meanwhile_stays() -> None:
         assert early in at.aws._s3.state()["texts"]
 
 
+def test_an_early_answer_that_nobody_has_used_or_waited_for_is_left_and_said() -> None:
+    with settled() as at:
+        key = {"pk": {"S": f"wait#shop#paid-{GONE}"}, "sk": {"S": "early"}}
+        free = "REMOVE used_by, waited"
+        at.aws.client("dynamodb").update_item(TableName="flowguard", Key=key, UpdateExpression=free)
+        before = [row for row in at.aws.items("flowguard") if row["sk"] == key["sk"]]
+        report = at.forget()
+        assert (report.is_complete, report.counts.get("early answers")) == (True, None)
+        [left] = [left for left in report.left if left.what == "early answers"]
+        assert left.number == 1
+        assert "they are for the next wait for their id" in left.why
+        assert [row for row in at.aws.items("flowguard") if row["sk"] == key["sk"]] == before
+
+
 def test_an_attribute_that_came_after_the_reading_is_removed_too() -> None:
     """Who attaches to a run writes it without a claim."""
     with settled() as at:
