@@ -46,9 +46,14 @@ class KmsDataKeys:
         return NewDataKey(made["Plaintext"], made["CiphertextBlob"], made["KeyId"])
 
     def opened(self, sealed: bytes, keys: Sequence[str], context: Mapping[str, str]) -> bytes | None:
-        """Open a data key. None where it was changed, can be none, and where none of the keys has sealed it."""
+        """Open a data key. None where it was changed, can be none, and where none of the keys has sealed it.
+
+        Where KMS refuses a key, such as a disabled one, the next is asked: which has sealed is not known before. If
+        none opens it, the first refusal counts as an outage. A service that does not answer at all is asked once.
+        """
         if not 0 < len(sealed) <= LONGEST_DATA_KEY:
             return None
+        refusal: KeyUnavailable | None = None
         for key in keys:
             try:
                 answer = self._client.decrypt(CiphertextBlob=sealed, KeyId=key, EncryptionContext=dict(context))
@@ -57,12 +62,14 @@ class KmsDataKeys:
                 if code == _NOT_OPENED:
                     return None
                 if code not in _OF_ANOTHER_KEY:
-                    raise _unavailable(key, error) from None
+                    refusal = refusal or _unavailable(key, error)
             except botocore_errors.BotoCoreError as error:
                 raise _unavailable(key, error) from None
             else:
                 secret: bytes = answer["Plaintext"]
                 return secret
+        if refusal is not None:
+            raise refusal
         return None
 
 

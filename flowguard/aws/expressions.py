@@ -379,7 +379,7 @@ IS_AS_READ: Final = (
 )
 LEAVE_TRACE: Final = (
     "SET #status = :failed, #error = :error, redrive = :last, epoch = epoch + :one, done = :yes, "
-    "lease_until = :now, committed_at = :at, #ttl = :ttl"
+    "lease_until = :works_until, committed_at = :at, #ttl = :ttl"
 )
 TRACE_NAMES: Final = {"#status": "status", "#error": "error", "#ttl": "ttl"}
 # an answer that came early stays as a mark, if it is what was read, so that a copy of its message is no new answer

@@ -78,8 +78,10 @@ class Forgetting(NamedTuple):
         self._write([{"PutRequest": {"Item": row}} for row in rows])
         return [{name: row[name] for name in ("pk", "sk")} for row in rows]
 
-    def leave_trace(self, item: Item, *, now: int, at: int, until: int) -> bool:
+    def leave_trace(self, item: Item, *, now: int, at: int, until: int, works_until: int) -> bool:
         """Empty the run item, which lives until then. ``at`` is when its run has ended. All are in ms.
+
+        A worker may be in its handler up to ``works_until``. The trace has that in place of the lease.
 
         False where somebody has claimed or cancelled the run since it was read. Then nothing is removed.
         """
@@ -98,7 +100,7 @@ class Forgetting(NamedTuple):
                 ":last": number(LAST_REDRIVE),
                 ":one": number(1),
                 ":yes": {"BOOL": True},
-                ":now": number(now),
+                ":works_until": number(works_until),
                 ":at": number(at),
                 ":ttl": number(until // 1000),
             },
@@ -108,6 +110,10 @@ class Forgetting(NamedTuple):
     def remove_rows(self, keys: Sequence[Item]) -> None:
         """Remove rows, 25 with one BatchWriteItem."""
         self._write([{"DeleteRequest": {"Key": key}} for key in keys])
+
+    def empty_asked(self, rows: Sequence[Item]) -> None:
+        """Write rows of groups again, without their data: they tell of children that have not begun."""
+        self._write([{"PutRequest": {"Item": row}} for row in rows])
 
     def empty_early(self, early: Early) -> bool:
         """Empty an answer that came before its wait. False where another has taken its place, or somebody has used it.

@@ -28,6 +28,7 @@ from flowguard.aws.faults import patiently
 from flowguard.aws.items import Item
 from flowguard.aws.waits import awaiting_row
 from flowguard.protocol.fields import FIELDS, Kind
+from flowguard.protocol.groups import Member
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.worker.early_answers import user_of
 
@@ -130,6 +131,15 @@ class Scanned(NamedTuple):
         return Named(
             self.waits.get(of, ()), self.shards.get(of, ()), sorted(children - {of}), shared, self.started.get(of, ())
         )
+
+    def not_begun(self, rows: Iterable[Item]) -> list[Item]:
+        """Return those of groups' rows that ask another flow, and have neither an answer nor a run of their child.
+
+        Of a request under an id of one's own no run is known: it is none of them.
+        """
+        begun = {(run.of.object_id, *run.request_id.rsplit(".", 3)[1:]) for run in self.runs}
+        asked = [row for row in rows if "object_id" in row and row.keys().isdisjoint(("answer", "request_id"))]
+        return [row for row in asked if (row["object_id"]["S"], *_member_of(row).split(".")) not in begun]
 
     def asked_for(self, texts: RequestTexts) -> bool:
         """Answer whether the object's runs have asked for the request: then others with its texts were looked for."""
@@ -246,6 +256,11 @@ def _started_by(name: str, row: Item) -> Child | None:
         return Child(name.removeprefix("start/"), str(object_id))
     except (ValueError, TypeError):
         return None
+
+
+def _member_of(row: Item) -> str:
+    """Return what the request id of a group's request ends with."""
+    return Member(int(row["pk"]["S"].rpartition("#")[2]), int(row["sk"]["S"].rpartition("#")[2])).text
 
 
 def _run(flow: str, object_id: str, row: Item) -> _Run:

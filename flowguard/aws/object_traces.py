@@ -28,6 +28,7 @@ from flowguard.aws.items import Item, run_key
 from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, Scanned, Started, pages_of
 from flowguard.aws.stored_texts import StoredText, StoredTexts, texts_of
 from flowguard.names.ids import ObjectId
+from flowguard.protocol.forgotten import LAST_REDRIVE
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.send_ids import stem_of_run
 
@@ -43,6 +44,9 @@ MOST_REQUESTS: Final = 20
 _OTHERS: Final = frozenset({"answers", "groups"})
 """Requests under whose ids the bucket has texts of all objects."""
 
+_OF_ASKED: Final = frozenset({"pk", "sk", "object_id", "ttl"})
+"""What stays in the row of a request to a child that has not begun."""
+
 _CALLER: Final = "caller#"
 _HISTORY: Final = "history#"
 _TURN: Final = "turn#"
@@ -51,23 +55,29 @@ _TIME: Final = "requested_at"
 
 
 class Early(NamedTuple):
-    """An answer that came before its wait, from the message ``given_by``. ``used_by`` is empty until it is used."""
+    """An answer that came before its wait, from the message ``given_by``. ``used_by`` is empty until it is used.
+
+    ``is_free`` says that nobody has used it or waited for it: it is for the next wait.
+    """
 
     key: Item
     given_by: str
     used_by: str
     texts: tuple[StoredText, ...]
+    is_free: bool = False
 
 
 class Traces(NamedTuple):
     """What an object has left.
 
-    ``callers``, ``calls``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects
-    have too: their texts look alike, and are not among ``texts``. So may those be of ``unknown`` requests of a
-    child. ``waiting`` are requests that have left more than those, ``young`` counts texts that were written too
-    late to be among them, ``unbegun`` entries of Idempotency-Key of requests that may yet begin. ``followed`` says
-    that what its runs have asked for was looked for. ``journal`` is what a removal that was cut off has left to do, in
-    the rows with the keys ``journal_rows``.
+    ``callers``, ``calls``, ``history`` and ``groups`` are keys of rows. ``asked`` are rows of groups without data:
+    their requests to children have not begun. The rows of their shards are not among ``groups``. ``shared`` are
+    requests that other objects have too: their texts look alike, and are not among ``texts``. So may those be of
+    ``unknown`` requests of a child. ``waiting`` are requests that have left more than those, ``young`` counts texts
+    that were written too late to be among them, ``unbegun`` entries of Idempotency-Key of requests that may yet begin,
+    ``awaited`` ids for which its runs wait or waited, and ``free`` early answers under these, for the next wait.
+    ``followed`` says that what its runs have asked for was looked for. ``journal`` is what a removal that was cut off
+    has left to do, in the rows with the keys ``journal_rows``.
     """
 
     item: Item | None
@@ -76,6 +86,7 @@ class Traces(NamedTuple):
     calls: tuple[Item, ...] = ()
     history: tuple[Item, ...] = ()
     groups: tuple[Item, ...] = ()
+    asked: tuple[Item, ...] = ()
     early: tuple[Early, ...] = ()
     started: tuple[Started, ...] = ()
     texts: tuple[StoredText, ...] = ()
@@ -86,6 +97,7 @@ class Traces(NamedTuple):
     young: int = 0
     unbegun: int = 0
     awaited: int = 0
+    free: int = 0
     followed: bool = True
     journal: tuple[StoredText, ...] = ()
     journal_rows: tuple[Item, ...] = ()
@@ -129,6 +141,9 @@ class TraceReader(NamedTuple):
         named = here.named(of, stems, [each.of for each in now])
         unknown = [each.of.request_id for each in now if scanned and not scanned.asked_for(each.of)]
         groups = [row for shard in named.shards for row in self._partition({"S": shard})]
+        asked = [] if rows.item is None else here.not_begun(groups)
+        kept = {(row["pk"]["S"], name) for row in asked for name in (row["sk"]["S"], "shard")}
+        early = [*self._early(named)]
         started = tuple(each for each in named.started if rows.has_begun(each.at))
         unshared = [each for each in now if each.of.request_id not in named.shared.union(unknown)]
         return Traces(
@@ -137,8 +152,10 @@ class TraceReader(NamedTuple):
             callers=_keys(rows.of_kind(_CALLER)),
             calls=_keys(rows.of_kind(_TURN)),
             history=_keys([row for row in rows.of_kind(_HISTORY) if waiting.isdisjoint(_requests([row]))]),
-            groups=_keys(groups),
-            early=tuple(self._early(named)),
+            groups=_keys([row for row in groups if (row["pk"]["S"], row["sk"]["S"]) not in kept]),
+            asked=tuple({name: value for name, value in row.items() if name in _OF_ASKED} for row in asked),
+            early=tuple(each for each in early if not each.is_free),
+            free=sum(each.is_free for each in early),
             started=started,
             texts=_texts([*rows.rows, *groups], unshared),
             children=tuple(named.children),
@@ -152,6 +169,15 @@ class TraceReader(NamedTuple):
             journal=tuple(rows.journal()),
             journal_rows=_keys(rows.of_kind(JOURNAL)),
         )
+
+    def callers_of(self, of: Child) -> tuple[Item, ...]:
+        """Return the keys of the rows of callers of a forgotten run. None where a newer run may have some of them.
+
+        The run item comes after them: where it is the trace, no newer run had begun when they were read.
+        """
+        rows = _Rows([*self._partition(run_key(of.flow, ObjectId(of.object_id))["pk"])])
+        is_trace = rows.item is not None and int(rows.item["redrive"]["N"]) == LAST_REDRIVE
+        return _keys(rows.of_kind(_CALLER)) if is_trace else ()
 
     def _scan(self, of: Child, stems: Sequence[str], listed: Sequence[_Listed]) -> Scanned:
         return ObjectScan(of, stems, [each.of for each in listed], self.flows).read(self.client, self.table, self.pause)
@@ -170,15 +196,15 @@ class TraceReader(NamedTuple):
     def _early(self, named: Named) -> Iterator[Early]:
         """Yield the answers that runs of the object have used, or for which they waited when these came.
 
-        One that nobody has used or waited for is for the next wait.
+        So are those that are free, under ids for which these have waited.
         """
-        users = {wait.user for wait in named.waits}
+        users = {"", *(wait.user for wait in named.waits)}
         for pk in sorted({wait.pk for wait in named.waits}):
             for row in _Rows([*self._partition({"S": pk})]).of_kind(_EARLY):
                 used_by = row.get("used_by", {"S": ""})["S"]
                 user = used_by or row.get("waited", {"S": ""})["S"]
                 if "forgotten" not in row and user in users:
-                    yield Early(_key(row), row["given_by"]["S"], used_by, tuple(texts_of(row)))
+                    yield Early(_key(row), row["given_by"]["S"], used_by, tuple(texts_of(row)), is_free=not user)
 
     def _partition(self, pk: Item) -> Iterator[Item]:
         call: Any = {

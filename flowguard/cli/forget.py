@@ -192,6 +192,6 @@ def _lines(report: Forgotten, now: int, *, really: bool) -> Iterator[str]:
     yield from (f"  {count:>6}  {kind}" for kind, count in report.counts.items())
     yield from (f"  {part.number:>6}  {part.what}, left: {part.why}" for part in report.left)
     if report.late_until is not None:
-        yield f"messages under way may come until {moment(report.late_until, now)}; each is dropped"
+        yield f"messages under way may come until {moment(report.late_until, now)}; the run's are dropped"
     for child in report.children:
         yield from _lines(child, now, really=really)

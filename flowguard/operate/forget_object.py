@@ -19,10 +19,11 @@ from flowguard.errors import NotForgotten
 from flowguard.flow import ATTACH, AnyFlow
 from flowguard.operate.moments import moment
 from flowguard.protocol.forgotten import NOW, is_forgotten
-from flowguard.protocol.run import ENDED, LONGEST_LEASE, RunItem
+from flowguard.protocol.run import ENDED, LONGEST_LEASE, RunItem, Status
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 from flowguard.worker.dead_letters import Letter
+from flowguard.worker.leases import keeps_lease
 from flowguard.worker.lifetimes import Lifetimes
 
 SETTLED_AFTER: Final = LONGEST_LEASE
@@ -32,7 +33,7 @@ _NO_RUN: Final = "there is no run"
 
 OUT_OF_REACH: Final = (
     "messages under way: those of the run are dropped when they come; a newer request runs, and so does one that was "
-    "made to begin later, by at= or a schedule",
+    "made to begin later, by at= or a schedule, or that the run has made to another flow",
     "backups of the table, its point-in-time recovery, its stream and its global replicas' backups",
     "texts in S3 to which nothing points any more, replicas of the bucket, and what Object Lock holds",
     "queues, topics, buses and archives to which the flow has sent, and dead letters in other queues",
@@ -57,7 +58,7 @@ class Forgotten:
 
     ``is_done`` says that all that was to be removed is gone, ``why_not`` why not. ``children`` are those that were
     asked for too. ``late_until`` says until when messages of the run may come (ms), None where none can:
-    each is dropped.
+    each is dropped, except requests to other flows.
     """
 
     flow: str
@@ -118,13 +119,14 @@ class Forgetter(NamedTuple):
             letters.leave(of, run, traces.waiting)
             report = Forgotten(*of, _stands(run, self.now), _counts(traces, run, letters))
             report.late_until = None if run is None else _late_until(flow, run.item, self.now)
-            report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
+            report.left += _left(traces, letters, self.now, has_bucket=self.reader.bucket is not None)
             if self.really:
                 self._check(flow, run)
-                texts_left = self._remove(flow, of.object_id, traces, run)
-                worker = [*self._at_work(run)]
+                texts_left = self._remove(flow, of, traces, run)
+                worker = [*self._at_work(flow, run)]
                 report.left += [*_texts_left(texts_left), *letters.deleted(reading), *worker]
-                report.is_done = not (texts_left or letters.undeleted or traces.waiting or traces.young or worker)
+                later = traces.waiting or traces.young or traces.asked
+                report.is_done = not (texts_left or letters.undeleted or later or worker)
         for child in traces.children:
             self._child(child, report, met, traces.scanned)
         if self.really and all(child.is_complete for child in report.children):
@@ -159,13 +161,13 @@ class Forgetter(NamedTuple):
             why = f"it may not have sent its end yet; repeat this after {moment(settled_at, self.now)}"
             raise NotForgotten(flow.name, why)
 
-    def _at_work(self, run: _Run | None) -> Iterator[Left]:
-        """Yield the worker that may still save rows of a group: only its commit is fenced."""
-        if run is not None and run.item.lease_until > self.now and not run.item.done:
-            until = moment(run.item.lease_until, self.now)
-            yield Left("worker", 1, f"it may save rows of a group until its lease is over; repeat this after {until}")
+    def _at_work(self, flow: AnyFlow, run: _Run | None) -> Iterator[Left]:
+        """Yield the worker that may still save something: only its commit is fenced."""
+        if run is not None and (works_until := _works_until(flow, run, self.now)) > self.now:
+            why = "it may still save rows of a group, and texts in S3; repeat this after"
+            yield Left("worker", 1, f"{why} {moment(works_until, self.now)}")
 
-    def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, run: _Run | None) -> dict[StoredText, str]:
+    def _remove(self, flow: AnyFlow, of: Child, traces: Traces, run: _Run | None) -> dict[StoredText, str]:
         """Remove what was found. What a call that is cut off here leaves, the next one finds.
 
         Returns the texts that are still there, with the reasons. The journal and the history name them until then.
@@ -173,10 +175,14 @@ class Forgetter(NamedTuple):
         until = self._until(flow, run)
         texts = [*traces.journal, *traces.texts]
         of_answers = [text for early in traces.early for text in early.texts]
-        noted = self.forgetting.note_texts(flow.name, object_id, list(dict.fromkeys([*texts, *of_answers])), until)
+        noted = self.forgetting.note_texts(*of, list(dict.fromkeys([*texts, *of_answers])), until)
         self._empty(flow, run, traces, until)
         groups = () if run is None else traces.groups  # without a run they may be of one that begins just now
-        self.forgetting.remove_rows([*traces.callers, *traces.calls, *groups])
+        late = [
+            key for key in self.reader.callers_of(of) if key not in traces.callers
+        ]  # some may have attached meanwhile
+        self.forgetting.remove_rows([*traces.callers, *late, *traces.calls, *groups])
+        self.forgetting.empty_asked(traces.asked)
         for started in traces.started:
             self.forgetting.empty_started(started)
         emptied = [early for early in traces.early if self.forgetting.empty_early(early)]
@@ -192,11 +198,11 @@ class Forgetter(NamedTuple):
 
         Nobody has claimed the object then before these were, so they are of no newer run.
         """
-        if run is None or (run.is_forgotten and not traces.groups):
+        if run is None or (run.is_forgotten and not (traces.groups or traces.asked)):
             return
-        is_kept_anew = flow.on_conflict is ATTACH and not run.is_forgotten
-        at = self.now if is_kept_anew else run.item.committed_at or self.now
-        if not self.forgetting.leave_trace(run.raw, now=self.now, at=at, until=until):
+        at = _end_of(flow, run, self.now)
+        works_until = _works_until(flow, run, self.now)
+        if not self.forgetting.leave_trace(run.raw, now=self.now, at=at, until=until, works_until=works_until):
             raise NotForgotten(flow.name, "it has gone on since it was looked at; repeat this")
 
     def _until(self, flow: AnyFlow, run: _Run | None) -> int:
@@ -204,6 +210,32 @@ class Forgetter(NamedTuple):
         lifetimes = Lifetimes(flow)
         lives_until = 0 if run is None else run.item.ttl * 1000
         return lifetimes.not_before(lives_until, lifetimes.of_run(self.now), self.now)
+
+
+def _end_of(flow: AnyFlow, run: _Run, now: int) -> int:
+    """Return when the trace is to say that the run has ended (ms).
+
+    Of a flow that takes callers, requests up to then are answered with the error: those that the result would have
+    answered, or the end of a run that had none yet. Later ones have had no answer of this run, and begin their own.
+    """
+    item = run.item
+    if flow.on_conflict is not ATTACH or run.is_forgotten or item.status is Status.FAILED:
+        return item.committed_at or now
+    if item.status is Status.COMPLETED:
+        return min(now, flow.good_until(item.committed_at) or item.committed_at)
+    return now
+
+
+def _works_until(flow: AnyFlow, run: _Run, now: int) -> int:
+    """Return until when a worker may be in its handler (ms). It is no later than now where none can be.
+
+    Of a stage without a lease nothing shows it: then it is as long as any lease.
+    """
+    item = run.item
+    if run.is_forgotten or not item.done:
+        return item.lease_until
+    is_seen = item.status in ENDED or all(keeps_lease(flow, stage) for stage in flow.stages)
+    return now if is_seen else now + LONGEST_LEASE // timedelta(milliseconds=1)
 
 
 def _late_until(flow: AnyFlow, run: RunItem, now: int) -> int | None:
@@ -305,12 +337,14 @@ def _texts_left(left: Mapping[StoredText, str]) -> Iterator[Left]:
         yield Left("texts in S3", len(left), f"S3 did not remove them: {next(iter(left.values()))}")
 
 
-def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Left]:
+def _left(traces: Traces, letters: _Letters, now: int, *, has_bucket: bool) -> Iterator[Left]:
     """Yield what is found and stays."""
     yield from _not_looked_for(traces)
-    if traces.awaited:
-        why = "they hold ids and no answers, keep a late answer from waiting for another run, and expire"
-        yield Left("ids that are or were awaited", traces.awaited, why)
+    if traces.asked:
+        until = moment(max(int(row["ttl"]["N"]) * 1000 for row in traces.asked), now)
+        why = f"they have not begun, and run when they come; repeat this when they have, or after {until}"
+        yield Left("requests to children", len(traces.asked), why)
+    yield from _of_waits(traces)
     if not has_bucket:
         yield Left("bucket", 0, "FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name")
     for request in traces.shared:
@@ -332,6 +366,16 @@ def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Le
         yield Left("dead letters", letters.newer, why)
     if letters.unread:
         yield Left("dead letters", letters.unread, "they cannot be read, so whose they are is not known")
+
+
+def _of_waits(traces: Traces) -> Iterator[Left]:
+    """Yield what is left of waits."""
+    if traces.awaited:
+        why = "they hold ids and no answers, keep a late answer from waiting for another run, and expire"
+        yield Left("ids that are or were awaited", traces.awaited, why)
+    if traces.free:
+        why = "nobody has used them, or waited when they came; they are for the next wait for their id, and expire"
+        yield Left("early answers", traces.free, why)
 
 
 def _not_looked_for(traces: Traces) -> Iterator[Left]:

@@ -110,6 +110,31 @@ def test_whatever_else_it_says_passes_as_an_outage(error: Exception) -> None:
         assert is_outage(raised)
 
 
+@pytest.mark.parametrize("code", ["DisabledException", "AccessDeniedException", "ThrottlingException"])
+def test_a_key_that_is_refused_hides_none_after_it(code: str) -> None:
+    kms = Kms(refused(code), refused("IncorrectKeyException"), {"Plaintext": b"secret"})
+    assert KmsDataKeys(lambda: kms).opened(b"sealed", ["a", "b", "c"], CONTEXT) == b"secret"
+    assert [call["KeyId"] for call in kms.calls] == ["a", "b", "c"]
+
+
+def test_the_first_refusal_is_the_outage_where_no_key_opens_it() -> None:
+    kms = Kms(refused("DisabledException"), refused("AccessDeniedException"), refused("IncorrectKeyException"))
+    with pytest.raises(KeyUnavailable, match="DisabledException") as raised:
+        KmsDataKeys(lambda: kms).opened(b"sealed", ["a", "b", "c"], CONTEXT)
+    assert (raised.value.key, len(kms.calls)) == ("a", 3)
+
+
+def test_what_was_changed_is_no_outage_of_another_key() -> None:
+    kms = Kms(refused("DisabledException"), refused("InvalidCiphertextException"))
+    assert KmsDataKeys(lambda: kms).opened(b"sealed", ["a", "b", "c"], CONTEXT) is None
+
+
+def test_a_service_that_does_not_answer_is_asked_once() -> None:
+    kms = Kms(EndpointConnectionError(endpoint_url="https://kms"))
+    with pytest.raises(KeyUnavailable, match="EndpointConnectionError"):
+        KmsDataKeys(lambda: kms).opened(b"sealed", ["a", "b"], CONTEXT)
+
+
 def test_the_client_is_made_once_and_with_the_first_call() -> None:
     made: list[Kms] = []
 

@@ -559,8 +559,8 @@ def test_what_late_messages_are_told_of_a_forgotten_run(clients: Clients, policy
     store.commit(claim, Commit(status, NOW, NOW + 9_000_000, None, '{"a": 1}', result, error))
     found = read(clients, bucket=None)
     assert found.item is not None
-    assert forgetting(clients).leave_trace(found.item, now=NOW, at=NOW, until=NOW + 9_000_000)
-    assert not forgetting(clients).leave_trace(found.item, now=NOW, at=NOW, until=NOW + 9_000_000)
+    assert forgetting(clients).leave_trace(found.item, now=NOW, at=NOW, until=NOW + 9_000_000, works_until=NOW)
+    assert not forgetting(clients).leave_trace(found.item, now=NOW, at=NOW, until=NOW + 9_000_000, works_until=NOW)
 
     def verdict(**changes: Any) -> Verdict:
         answer = store.claim(asked(message(**changes), policy, "w2"))
@@ -598,7 +598,7 @@ def claimed(clients: Clients) -> dict[str, Any]:
 def test_a_trace_has_these_attributes_and_no_others() -> None:
     with on_memory() as clients:
         item = claimed(clients)
-        assert forgetting(clients).leave_trace(item, now=NOW, at=AT, until=NOW + 2_000)
+        assert forgetting(clients).leave_trace(item, now=NOW, at=AT, until=NOW + 2_000, works_until=NOW)
         key = {name: item[name] for name in ("pk", "sk")}
         trace = clients.dynamodb.get_item(TableName="flowguard", Key=key)["Item"]
     assert trace == {
@@ -630,7 +630,7 @@ def test_a_run_that_has_changed_since_it_was_read_keeps_all(changed: dict[str, A
     with on_memory() as clients:
         item = claimed(clients)
         now = put(clients, item, **changed)
-        assert not forgetting(clients).leave_trace(item, now=NOW, at=AT, until=NOW)
+        assert not forgetting(clients).leave_trace(item, now=NOW, at=AT, until=NOW, works_until=NOW)
         key = {name: item[name] for name in ("pk", "sk")}
         assert clients.dynamodb.get_item(TableName="flowguard", Key=key)["Item"] == now
 

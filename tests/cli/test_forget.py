@@ -89,7 +89,7 @@ def test_without_yes_it_says_what_there_is_and_changes_nothing(at: Scene) -> Non
         "       1  run item",
         "       1  dead letters",
         "       0  bucket, left: FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name",
-        "messages under way may come until 2027-02-12T08:00:00.000Z (in 28 d); each is dropped",
+        "messages under way may come until 2027-02-12T08:00:00.000Z (in 28 d); the run's are dropped",
     ]
     assert [line.removeprefix("out of reach: ") for line in said.splitlines()[5:]] == [*OUT_OF_REACH, FENCE]
     assert (memory(at).items("flowguard"), len(memory(at).messages("dead"))) == before
@@ -272,7 +272,7 @@ def test_at_once_a_run_that_goes_on_is_forgotten_and_its_worker_changes_nothing(
     told: list[Result] = []
     at.script.pricing = lambda step: told.append(forget(at, "--yes", "--at-once", code=1))
     assert at.deliver(at.message()) == [True]
-    assert "worker, left: it may save rows of a group until its lease is over; repeat this after" in told[0].stdout
+    assert "worker, left: it may still save rows of a group, and texts in S3; repeat this after" in told[0].stdout
     trace = at.item()
     assert trace is not None
     assert is_forgotten(trace)

@@ -16,7 +16,9 @@ from flowguard.aws.object_scan import Child
 from flowguard.aws.object_traces import MOST_REQUESTS, stem_of
 from flowguard.codecs import Encrypted
 from flowguard.errors import NotForgotten
+from flowguard.flow import UNTIL_RESET
 from flowguard.operate.forget_object import Forgotten
+from flowguard.operate.moments import iso
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.forgotten import KEPT, is_forgotten
 from flowguard.protocol.run import LONGEST_LEASE, RunItem, Status
@@ -63,6 +65,17 @@ def item(at: Place, object_id: str = GONE) -> RunItem:
     found = at.runner._world.store.read("shop", object_id)
     assert found is not None
     return found
+
+
+def set_item(at: Place, **values: Any) -> None:
+    """Set attributes of the object's run item."""
+    at.aws.client("dynamodb").update_item(
+        TableName="flowguard",
+        Key={"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}},
+        UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in values),
+        ExpressionAttributeNames={f"#{name}": name for name in values},
+        ExpressionAttributeValues={f":{name}": value for name, value in values.items()},
+    )
 
 
 def raw_item(at: Place, object_id: str = GONE, flow: str = "shop") -> Any:
@@ -119,8 +132,48 @@ def test_what_stays_of_the_run_is_a_trace_without_data() -> None:
             True,
         )
         assert trace.epoch == epoch + 1
-        assert trace.committed_at == at.clock.now() > ended_at
+        assert trace.committed_at == ended_at
         assert trace.ttl * 1000 >= at.clock.now() + 2 * timedelta(days=2) // timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize("on_conflict", list(OnConflict))
+def test_a_newer_request_that_is_under_way_meanwhile_is_carried_out(on_conflict: OnConflict) -> None:
+    with settled(on_conflict=on_conflict) as at:
+        handled = len(at.handled)
+        at.runner.send(at.shop, Order(order_id=GONE, note="anew"), request_id="newer")
+        at.clock.advance(minutes=1)
+        at.forget()
+        assert at.runner.run(within=timedelta(minutes=1)).deliveries[0].verdict == "CLAIMED"
+        assert at.handled[handled:] == [("take", GONE), ("pick", f"{GONE}-small")]
+
+
+_MINUTE: Final = 60_000
+
+
+@pytest.mark.parametrize(
+    ("keep", "status", "end"),
+    [
+        (None, Status.COMPLETED, 0),
+        (timedelta(minutes=10), Status.COMPLETED, 10 * _MINUTE),
+        (timedelta(hours=1), Status.COMPLETED, 31 * _MINUTE),
+        (UNTIL_RESET, Status.COMPLETED, 31 * _MINUTE),
+        (timedelta(hours=1), Status.FAILED, 0),
+        (None, Status.WAITING, 31 * _MINUTE),
+    ],
+    ids=["no result kept", "kept no more", "kept", "kept for ever", "failed", "not ended"],
+)
+def test_a_request_gets_the_error_that_the_end_of_the_run_would_have_answered(
+    keep: Any, status: Status, end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have had that answer: a copy of it must not run. A request of a later time than the trace's end runs."""
+    with place() as at:
+        monkeypatch.setattr(at.shop, "keep_result", keep)
+        at.order(GONE)
+        ended = item(at).committed_at
+        set_item(at, status={"S": status.value})
+        at.clock.move_to(ended + 31 * _MINUTE)
+        at.forgetter(at_once=True).forget(at.shop, GONE)
+        assert item(at).committed_at == ended + end
 
 
 def test_a_trace_is_written_again_only_for_rows_of_groups_and_with_its_time() -> None:
@@ -329,24 +382,36 @@ def test_at_once_a_run_is_forgotten_that_waits_and_nothing_wakes_it() -> None:
         assert at.places(GONE) == []
 
 
-@pytest.mark.parametrize(("lease", "done", "works"), [(1, False, True), (0, False, False), (1, True, False)])
-def test_at_once_the_worker_of_a_first_hop_is_said(lease: int, done: bool, works: bool) -> None:
+@pytest.mark.parametrize(("lease", "done", "works"), [(1_000, False, True), (0, False, False), (1_000, True, False)])
+def test_at_once_the_worker_of_a_first_hop_is_said_until_its_lease_is_over(lease: int, done: bool, works: bool) -> None:
     with place(on_conflict=OnConflict.SUPERSEDE) as at:
         at.runner.send(at.shop, Order(order_id=GONE, note=f"{MARKER} {GONE} "))
         at.runner.run(within=timedelta(minutes=1))
-        at.aws.client("dynamodb").update_item(
-            TableName="flowguard",
-            Key={"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}},
-            UpdateExpression="SET lease_until = :until, done = :done, committed_at = :never",
-            ExpressionAttributeValues={
-                ":until": {"N": str(at.clock.now() + lease)},
-                ":done": {"BOOL": done},
-                ":never": {"N": "0"},
-            },
-        )
-        report = at.forgetter(at_once=True).forget(at.shop, GONE)
-        assert ("worker" in [left.what for left in report.left], report.is_done) == (works, not works)
-        assert item(at).committed_at == at.clock.now()
+        begun = at.clock.now()
+        set_item(at, lease_until={"N": str(begun + lease)}, done={"BOOL": done}, committed_at={"N": "0"})
+        for again in (0, 1, 999, 1_000):
+            at.clock.move_to(begun + again)
+            report = at.forgetter(at_once=True).forget(at.shop, GONE)
+            workers = [left.why for left in report.left if left.what == "worker"]
+            assert (bool(workers), report.is_done) == (works and again < lease, not works or again >= lease)
+            assert [iso(begun + lease) in why for why in workers] == [True] * len(workers)
+            assert item(at).committed_at == begun
+
+
+@pytest.mark.parametrize("status", ["RUNNING", "COMPLETED"])
+def test_at_once_a_worker_without_a_lease_is_said_as_long_as_any_lease(
+    status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place(on_conflict=OnConflict.SUPERSEDE) as at:
+        at.order(GONE)
+        begun, longest = at.clock.now(), LONGEST_LEASE // timedelta(milliseconds=1)
+        set_item(at, status={"S": status})
+        monkeypatch.setattr(at.shop.stages[-1], "lease", False)
+        for again in (0, longest - 1, longest):
+            at.clock.move_to(begun + again)
+            report = at.forgetter(at_once=True).forget(at.shop, GONE)
+            works = status == "RUNNING" and again < longest
+            assert ("worker" in [left.what for left in report.left]) == works
 
 
 def test_what_is_claimed_since_it_was_read_is_not_emptied() -> None:
@@ -356,7 +421,7 @@ def test_what_is_claimed_since_it_was_read_is_not_emptied() -> None:
         at.order(GONE, request_id="newer")
         before = at.aws.state_key()
         assert read.item is not None
-        assert not forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0)
+        assert not forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0, works_until=0)
         assert at.aws.state_key() == before
 
 
@@ -399,6 +464,20 @@ def test_the_text_of_an_answer_that_another_has_used_meanwhile_stays() -> None:
         assert early in at.aws._s3.state()["texts"]
 
 
+def test_an_early_answer_that_nobody_has_used_or_waited_for_is_left_and_said() -> None:
+    with settled() as at:
+        key = {"pk": {"S": f"wait#shop#paid-{GONE}"}, "sk": {"S": "early"}}
+        free = "REMOVE used_by, waited"
+        at.aws.client("dynamodb").update_item(TableName="flowguard", Key=key, UpdateExpression=free)
+        before = [row for row in at.aws.items("flowguard") if row["sk"] == key["sk"]]
+        report = at.forget()
+        assert (report.is_complete, report.counts.get("early answers")) == (True, None)
+        [left] = [left for left in report.left if left.what == "early answers"]
+        assert left.number == 1
+        assert "they are for the next wait for their id" in left.why
+        assert [row for row in at.aws.items("flowguard") if row["sk"] == key["sk"]] == before
+
+
 def test_an_attribute_that_came_after_the_reading_is_removed_too() -> None:
     """Who attaches to a run writes it without a claim."""
     with settled() as at:
@@ -411,7 +490,7 @@ def test_an_attribute_that_came_after_the_reading_is_removed_too() -> None:
             ExpressionAttributeValues={":callers": {"M": {"term": {"S": MARKER}}}},
         )
         assert read.item is not None
-        assert forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0)
+        assert forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0, works_until=0)
         assert set(raw_item(at)) == KEPT
 
 
@@ -451,6 +530,72 @@ def test_a_child_that_has_not_ended_is_left_and_said() -> None:
         assert left.object_id == f"{GONE}-0"
         assert left.why_not is not None
         assert left.why_not.startswith("it is RUNNING at pick; cancel it first")
+
+
+def not_begun(at: Place, number: int) -> Any:
+    """Let a request of the object's group have no run and no answer. Returns the key of its row."""
+    client: Any = at.aws.client("dynamodb")
+    [row] = [row for row in at.aws.items("flowguard") if row["sk"]["S"] == f"row#{number}" and GONE in str(row)]
+    key = {name: row[name] for name in ("pk", "sk")}
+    client.update_item(TableName="flowguard", Key=key, UpdateExpression="REMOVE answer")
+    child = {"pk": {"S": f"run#picks#{GONE}-{number}"}, "sk": {"S": "run"}}
+    client.delete_item(TableName="flowguard", Key=child)
+    return key
+
+
+def test_requests_of_a_group_that_have_not_begun_are_said_until_they_have() -> None:
+    with settled() as at:
+        begun = raw_item(at, f"{GONE}-1", "picks")
+        key = not_begun(at, 1)
+        until = next(int(row["ttl"]["N"]) for row in at.aws.items("flowguard") if row["sk"] == key["sk"])
+        for rows in (3, 0):
+            report = at.forget()
+            assert (report.is_done, report.counts.get("rows of groups", 0)) == (False, rows - 1 if rows else 0)
+            [left] = [left for left in report.left if left.what == "requests to children"]
+            assert left.number == 1
+            assert left.why.startswith(
+                "they have not begun, and run when they come; repeat this when they have, or after"
+            )
+            assert iso(until * 1000) in left.why
+            kept = [row for row in at.aws.items("flowguard") if row["pk"] == key["pk"]]
+            assert sorted(row["sk"]["S"] for row in kept) == ["row#1", "shard"]
+            assert [row for row in kept if row["sk"] == key["sk"]] == [
+                {**key, "object_id": {"S": f"{GONE}-1"}, "ttl": {"N": str(until)}}
+            ]
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=begun)
+        assert at.forget().is_complete
+        assert [row for row in at.aws.items("flowguard") if row["pk"] == key["pk"]] == []
+
+
+@pytest.mark.parametrize("name", ["answer", "request_id", "object_id"])
+def test_of_what_has_its_answer_or_an_id_of_its_own_or_is_no_flows_no_run_is_missed(name: str) -> None:
+    with settled() as at:
+        key = not_begun(at, 1)
+        text = "REMOVE object_id" if name == "object_id" else f"SET {name} = :own"
+        values: Any = {} if name == "object_id" else {"ExpressionAttributeValues": {":own": {"S": "own"}}}
+        at.aws.client("dynamodb").update_item(TableName="flowguard", Key=key, UpdateExpression=text, **values)
+        assert at.forget().is_complete
+        assert [row for row in at.aws.items("flowguard") if row["pk"] == key["pk"]] == []
+
+
+def test_a_run_that_has_another_request_of_the_group_is_not_the_one_that_is_missed() -> None:
+    with settled() as at:
+        row = raw_item(at, f"{GONE}-1", "picks")
+        not_begun(at, 1)
+        other = {**row, "request_id": {"S": row["request_id"]["S"].replace(".group.0.1", ".group.0.2")}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=other)
+        assert "requests to children" in [left.what for left in at.forget().left]
+
+
+def test_without_a_run_requests_of_groups_are_those_of_one_that_may_begin() -> None:
+    with settled() as at:
+        key = not_begun(at, 1)
+        run = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}}
+        at.aws.client("dynamodb").delete_item(TableName="flowguard", Key=run)
+        report = at.forget()
+        assert "requests to children" not in [left.what for left in report.left]
+        [row] = [row for row in at.aws.items("flowguard") if (row["pk"], row["sk"]) == (key["pk"], key["sk"])]
+        assert "body" in row
 
 
 def test_a_run_that_two_runs_have_asked_for_is_forgotten_once() -> None:
@@ -767,6 +912,30 @@ def test_rows_of_callers_are_removed() -> None:
         at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
         assert at.forget().counts["rows of callers"] == 1
         assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("caller#")] == []
+
+
+@pytest.mark.parametrize("is_newer", [False, True])
+def test_the_row_of_a_caller_that_attaches_meanwhile_is_removed_unless_a_newer_run_has_it(is_newer: bool) -> None:
+    def attached(call: ApiCall, proceed: Proceed) -> Response:
+        is_trace = call.operation == "UpdateItem" and not rows
+        if is_trace and not is_newer:
+            rows.append(put())
+        answer = proceed()
+        if is_trace and is_newer:
+            rows.append(put())
+            set_item(at, redrive={"N": "0"})
+        return answer
+
+    def put() -> Any:
+        row: Any = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "caller#t#k"}, "caller": {"S": MARKER}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
+        return row
+
+    rows: list[Any] = []
+    with settled() as at:
+        with intercept(attached):
+            at.forgetter(at_once=True).forget(at.shop, GONE)
+        assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("caller#")] == rows[: int(is_newer)]
 
 
 def test_messages_of_hops_that_stand_in_line_are_removed() -> None:
