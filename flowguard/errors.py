@@ -545,7 +545,10 @@ class InProgress(FlowguardError):
 
 
 class KeyReused(FlowguardError):
-    """The key was completed with another payload. The function was not called, and nothing was changed."""
+    """The key was used with another payload, by a call that has completed, is at work or has died.
+
+    The function was not called, and nothing was changed.
+    """
 
     def __init__(self, name: str, key: str) -> None:
         super().__init__(name, key)
@@ -554,7 +557,7 @@ class KeyReused(FlowguardError):
 
     def __str__(self) -> str:
         fix = "send another request under another key"
-        return f"{self.name}: {shown(self.key)} was completed with another payload; {fix}. The function was not called"
+        return f"{self.name}: {shown(self.key)} was used with another payload; {fix}. The function was not called"
 
 
 class KeyMissing(FlowguardError):

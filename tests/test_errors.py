@@ -140,7 +140,7 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     ),
     (
         KeyReused("charge", "o-1"),
-        "charge: 'o-1' was completed with another payload; send another request under another key. "
+        "charge: 'o-1' was used with another payload; send another request under another key. "
         "The function was not called",
     ),
     (KeyMissing("charge", "no usable key at 'id'"), "charge: no usable key at 'id'. The function was not called"),

@@ -60,7 +60,7 @@ def test_of_a_batch_only_what_failed_goes_back(world: World) -> None:
 
 
 def test_a_record_that_no_call_is_made_for_goes_back_each_time(world: World) -> None:
-    """Its queue gives it up in the end: it has no key, or its key was completed with another payload."""
+    """Its queue gives it up in the end: it has no key, or its key was used with another payload."""
 
     @once("charge", key="body.order_id", payload="body.amount")
     def charge(record: dict[str, Any]) -> None:

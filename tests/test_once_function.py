@@ -272,7 +272,11 @@ def test_a_late_call_gets_no_result_of_another_payload(world: World, amounts: tu
         calls.append(order["amount"])
         if len(calls) == 1:
             world.clock.advance(seconds=30)
+            with pytest.raises(ValueError, match="again"):
+                guarded({**ORDER, "amount": amounts[0]}, world.context(30))
             guarded({**ORDER, "amount": amounts[1]}, world.context(30))
+        if len(calls) == 2:
+            raise ValueError("again")
         return len(calls)
 
     guarded = refund.using(world.services)
@@ -281,11 +285,25 @@ def test_a_late_call_gets_no_result_of_another_payload(world: World, amounts: tu
     except ResultUnsaved as error:
         got = f"none: {error}"
     assert got.startswith(gets)
-    assert calls == list(amounts)
+    assert calls == [amounts[0], *amounts]
     if gets == "none":
         assert "another call with another payload has the key" in got
         with pytest.raises(KeyReused):
             guarded({**ORDER, "amount": amounts[0]}, world.context(30))
+
+
+@pytest.mark.parametrize("seconds", [1, 60, 86_400])
+def test_a_key_whose_call_has_died_is_kept_from_another_payload(world: World, seconds: int) -> None:
+    """Its effect may be made."""
+    with pytest.raises(KeyboardInterrupt):
+        charge_in(world, raising(KeyboardInterrupt()), payload="card")(ORDER, world.context(30))
+    world.clock.advance(seconds=seconds)
+    charge = charge_in(world, payload="card")
+    with pytest.raises(KeyReused):
+        charge({**ORDER, "card": "other"})
+    if seconds > 30:
+        assert charge(ORDER).order_id == "o-1"
+    assert world.called == ["o-1"] * (2 if seconds > 30 else 1)
 
 
 def test_a_late_failure_does_not_take_the_result_of_the_faster_one_away(world: World) -> None:

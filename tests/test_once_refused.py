@@ -31,7 +31,7 @@ def test_another_payload_under_one_key_is_refused(world: World) -> None:
     charge = charge_in(world, payload=("card", "order_id"))
     charge(ORDER)
     charge(ORDER | {"sent_at": 5})
-    with pytest.raises(KeyReused, match="charge: 'o-1' was completed with another payload"):
+    with pytest.raises(KeyReused, match="charge: 'o-1' was used with another payload"):
         charge(ORDER | {"card": "other"})
     assert world.called == ["o-1"]
     assert world.told()[-1] == "key_reused"

@@ -339,6 +339,8 @@ KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}
 # - the holder's lease has ended,
 # - the lease ends later than any lease can: a worker whose clock is fast wrote it,
 # - the holder is this call itself, which is repeated because its first answer was lost.
+# Where payloads are compared, what a call with another payload has begun is taken only after that has raised: it may
+# have died after its effect.
 _NOBODY: Final = (
     "(attribute_not_exists(#owner) OR lease_until <= :now OR lease_until > :believed_until OR #owner = :owner)"
 )
@@ -349,7 +351,11 @@ _NEW_OR_FREE: Final = f"attribute_not_exists(#key) OR (#status = :running AND {_
 _REPEATED: Final = "expires_at > :now AND NOT #ttl > :ttl"
 
 CLAIM_KEY: Final = f"{_NEW_OR_FREE} OR ({_REPEATED})"
-CLAIM_PAYLOADS_KEY: Final = f"{_NEW_OR_FREE} OR ({_REPEATED} AND (attribute_not_exists(digest) OR digest = :digest))"
+_MATCHES: Final = "(attribute_not_exists(digest) OR digest = :digest)"
+CLAIM_PAYLOADS_KEY: Final = (
+    "attribute_not_exists(#key) OR (#status = :running AND attribute_not_exists(#owner)) OR "
+    f"({_MATCHES} AND ((#status = :running AND {_NOBODY}) OR ({_REPEATED})))"
+)
 CLAIM_EXPIRED_KEY: Final = "expires_at <= :now"
 HOLD_KEY: Final = "#status = :running AND #owner = :owner"
 

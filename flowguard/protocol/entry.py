@@ -27,7 +27,7 @@ class EntryStatus(StrEnum):
     """Where a key stands."""
 
     RUNNING = "RUNNING"
-    """A call is at work until its lease ends. After that it has died, and the next call takes the key."""
+    """A call is at work until its lease ends. After that it has died, and the next one of its payload takes the key."""
     FAILED = "FAILED"
     """The last call raised, and the next one takes the key."""
     COMPLETED = "COMPLETED"
@@ -42,7 +42,7 @@ class KeyVerdict(StrEnum):
     BUSY = "BUSY"
     """Another call is at work, and its lease is alive."""
     REUSED = "REUSED"
-    """Completed before, with another payload."""
+    """Used with another payload: completed, or begun by a call that is at work or has died."""
     EXPIRED = "EXPIRED"
     """Completed so long ago that the entry no longer counts. It is begun anew."""
 
@@ -119,11 +119,18 @@ def judge_key(entry: Entry | None, ask: KeyAsk) -> KeyVerdict:
         if entry.expires_at <= ask.now:
             return KeyVerdict.EXPIRED
         return judge_completed(entry, ask)
-    is_held = entry.owner is not None and ask.now < entry.lease_until <= ask.believed_until
+    if entry.owner is None:
+        return KeyVerdict.CLAIMED
+    if _is_of_another_payload(entry, ask):
+        return KeyVerdict.REUSED
+    is_held = ask.now < entry.lease_until <= ask.believed_until
     return KeyVerdict.CLAIMED if not is_held or entry.owner == ask.owner else KeyVerdict.BUSY
 
 
 def judge_completed(entry: Entry, ask: KeyAsk) -> KeyVerdict:
     """Decide whether the result of a completed entry is one for the call's payload."""
-    other = None not in (entry.digest, ask.digest) and entry.digest != ask.digest
-    return KeyVerdict.REUSED if other else KeyVerdict.DONE
+    return KeyVerdict.REUSED if _is_of_another_payload(entry, ask) else KeyVerdict.DONE
+
+
+def _is_of_another_payload(entry: Entry, ask: KeyAsk) -> bool:
+    return None not in (entry.digest, ask.digest) and entry.digest != ask.digest

@@ -23,8 +23,8 @@ from flowguard.start_function import StartHandler
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE
 from flowguard.worker.claim_phase import LEASE_WITHOUT_LAMBDA
-from flowguard.worker.external_answers import comes_through
 from flowguard.worker.ports import Services
+from flowguard.worker.record_sources import comes_through
 from flowguard.worker.routing import Routes
 from flowguard.worker.starts import Ledger
 

@@ -46,7 +46,7 @@ _ADD: Final = f"""INSERT INTO {TABLE}
     VALUES (:flow, :object_id, '', 0, 0, '', 0, '{{}}', :written_at)
     ON CONFLICT (flow, object_id) DO NOTHING"""  # noqa: S608 - the name is a constant
 
-READ: Final = f"""SELECT request_id, requested_at, hop, reset_by, epoch, results FROM {TABLE}
+READ: Final = f"""SELECT request_id, requested_at, hop, reset_by, epoch, written_at, results FROM {TABLE}
     WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
 
 READ_AND_LOCK: Final = f"{READ.replace('results', 'results, pg_current_xact_id()::text')} FOR UPDATE"
@@ -131,7 +131,8 @@ class SqlFence(NamedTuple):
 
     ``reset_by`` is the last reset of the object, empty where there was none. ``begins`` says that the claim has taken
     the object from another request. ``after`` is when the object's item was committed before the run, the same in each
-    attempt of its first hop, and None elsewhere.
+    attempt of its first hop, and None elsewhere. ``expired_since`` is the last moment at which a row was written whose
+    run item has expired by now, if no other attempt has kept that alive.
     """
 
     flow: str
@@ -144,33 +145,35 @@ class SqlFence(NamedTuple):
     reset_by: str = ""
     begins: bool = False
     after: int | None = None
+    expired_since: int = 0
 
     def is_behind(self, row: Sequence[Any]) -> bool:
         """Answer whether what has written the row is newer.
 
         Within a request the claims decide. A message of a request may have an earlier time than a copy of it.
         """
-        request_id, requested_at, _, _, epoch, _ = row
+        request_id, requested_at, _, _, epoch, *_ = row
         if request_id == self.request_id:
             return bool(epoch > self.epoch and requested_at >= self.requested_at)
         return bool((requested_at, epoch) >= (self.requested_at, self.epoch))
 
     def results_of(self, row: Sequence[Any]) -> dict[str, str]:
         """Return what this hop has in the row, each result by its key."""
-        request_id, requested_at, hop, reset_by, _, text = row
+        request_id, requested_at, hop, reset_by, _, written_at, text = row
         is_same = (request_id, hop, reset_by) == (self.request_id, self.hop, self.reset_by)
         results = dict(json.loads(text)) if is_same else {}
-        return {} if self._is_of_earlier_run(requested_at, results) else results
+        return {} if self._is_of_earlier_run(requested_at, written_at, results) else results
 
-    def _is_of_earlier_run(self, requested_at: int, results: Mapping[str, str]) -> bool:
+    def _is_of_earlier_run(self, requested_at: int, written_at: int, results: Mapping[str, str]) -> bool:
         """Answer whether the results are of a run that the request's id had before another request had the object.
 
-        A copy of the request may have a later time in the first hop alone, and nothing was committed in between.
+        Or before its run item expired. A copy of the request may have a later time in the first hop alone, and nothing
+        was committed in between.
         """
         if requested_at >= self.requested_at:
             return False
         is_after_another = self.after is not None and results.get(AFTER, self._after) != self._after
-        return self.hop > 1 or self.begins or is_after_another
+        return self.hop > 1 or self.begins or is_after_another or written_at <= self.expired_since
 
     @property
     def _after(self) -> str:

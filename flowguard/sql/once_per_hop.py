@@ -40,7 +40,9 @@ class SqlOfHop(NamedTuple):
         m, reset_by = self.message, "" if self.reset_by is None else self.reset_by
         fence = SqlFence(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, self.epoch, self.now, reset_by)
         if self.claim is not None:
-            fence = fence._replace(begins=takes_object(self.claim), after=committed_before(self.claim))
+            expired_since = self.now - (self.claim.item.ttl * 1000 - self.claim.at)
+            begins, after = takes_object(self.claim), committed_before(self.claim)
+            fence = fence._replace(begins=begins, after=after, expired_since=expired_since)
         try:
             return made_once(self.database, fence, idempotency_key(m, name, None), make)
         except FenceIsNewer as newer:

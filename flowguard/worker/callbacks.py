@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flowguard.destinations import Queue
-from flowguard.errors import EnvelopeError, FlowguardError, Untrusted
+from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, Untrusted
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run_orders import failed_answer, read_order
@@ -19,7 +19,7 @@ from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.external_answer import ExternalAnswer
-from flowguard.worker.external_answers import ExternalAnswers, read_outside
+from flowguard.worker.external_answers import ORDER, ExternalAnswers, read_outside
 from flowguard.worker.http_callbacks import HttpCallbacks, unavailable
 from flowguard.worker.object_notices import tell_tested
 from flowguard.worker.orders import Orders
@@ -88,12 +88,21 @@ class Callbacks:
         return next((ending for ending in endings if not ending.ack), endings[-1])
 
     def _answer_of(self, envelope: Envelope) -> Ending:
-        answer = read_outside(self._flows.values(), envelope, self._queues)
-        if answer is None:
+        answers = read_outside(envelope, self._queues)
+        if not answers:
             raise NoCallback(f"no callback of {', '.join(self._flows)} is declared for where this message came from")
-        verdict, ending = self._outside.settle(answer, envelope, queued=envelope.source.is_queue)
+        settled: list[tuple[AnswerVerdict, Ending]] = []
+        missed: RunFailed | None = None
+        for answer in answers:
+            try:
+                settled.append(self._outside.settle(answer, envelope, queued=envelope.source.is_queue))
+            except RunFailed as problem:  # a stage of one flow cannot read it, and those of the others may
+                missed = missed or problem
+        if missed is not None:
+            raise missed
+        verdict, ending = min(settled, key=lambda each: (each[1].ack, ORDER.index(each[0])))
         if verdict is AnswerVerdict.UNKNOWN:
-            self._report_unknown(answer)
+            self._report_unknown(answers[0])
         return ending
 
     def respond(self, event: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 from flowguard.callback import Callback
-from flowguard.destinations import Bus, Queue, Topic
 from flowguard.errors import EnvelopeError, RunFailed
 from flowguard.flow import AnyFlow
 from flowguard.payload.encoding import encode_json
@@ -303,22 +302,25 @@ def _body(answer: GivenAnswer) -> str:
 # -- reading one -------------------------------------------------------------------------------------------------------
 
 
-def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueues) -> ExternalAnswer | None:
-    """Read a record as the callback says that it came through. None where no flow declares one.
+def read_outside(envelope: Envelope, queues: NamedQueues) -> list[ExternalAnswer]:
+    """Read a record as each callback says that it may have come through. None where no flow declares one.
 
-    What a message says of its topic or event is believed only in a queue that brings nothing else to these flows:
-    every sender to an inbox can claim that too.
+    A queue, a topic or an event may be of several callbacks: the answer is for those who await its id.
 
-    Raises :class:`EnvelopeError` for a record that names nothing awaited.
+    Raises :class:`EnvelopeError` for a record that names nothing awaited as any of them says.
     """
-    if not queues.bring_callbacks(envelope):
-        return None
-    declared = [(flow, callback) for flow in flows for callback in flow.callbacks]
-    matching = [pair for pair in declared if comes_through(envelope, pair[1])] or _alone(declared, envelope)
-    if not matching:
-        return None
-    flow, callback = matching[0]
-    payload = _payload(envelope)
+    payload, answers, problems = _payload(envelope), [], []
+    for flow, callback in queues.callbacks_of(envelope):
+        try:
+            answers.append(_read(flow, callback, envelope, payload))
+        except EnvelopeError as problem:
+            problems.append(problem)
+    if problems and not answers:
+        raise problems[0]
+    return answers
+
+
+def _read(flow: AnyFlow, callback: Callback, envelope: Envelope, payload: Any) -> ExternalAnswer:
     awaited_id = _awaited_id(envelope, callback, payload)
     try:
         answer = _answer(callback, payload)
@@ -327,34 +329,10 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueu
     return ExternalAnswer(flow, awaited_id, answer, callback.keep_early, callback.names)
 
 
-def _alone(declared: Sequence[tuple[AnyFlow, Callback]], envelope: Envelope) -> Sequence[tuple[AnyFlow, Callback]]:
-    """Return the only callback of a function, if a record may be its answer that does not say where it came from.
-
-    A raw delivery of a topic names none, and a direct invocation nothing. A queue is always known.
-    """
-    if len(declared) != 1 or (envelope.queue is not None and isinstance(declared[0][1].source, Queue)):
-        return ()
-    return declared
-
-
 def _answer(callback: Callback, payload: Any) -> GivenAnswer:
     if callback.failed is not None and (failed := _part(payload, callback.failed)):
         return failed_answer("Failed", failed if isinstance(failed, str) else encode_json(failed))
     return GivenAnswer(encode_json(payload if callback.answer is None else _part(payload, callback.answer)))
-
-
-def comes_through(envelope: Envelope, callback: Callback) -> bool:
-    """Answer whether the record came from where the callback says."""
-    match callback.source:
-        case Queue() as queue:
-            return envelope.queue in queue.called
-        case Topic(arn):
-            return envelope.topic_arn == arn
-        case Bus(_, source, detail_type):
-            event = envelope.event
-            return event is not None and (event.source, event.detail_type) == (source, detail_type)
-        case _:
-            return False
 
 
 def _payload(envelope: Envelope) -> Any:

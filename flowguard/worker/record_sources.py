@@ -6,11 +6,12 @@ that SQS moved it from, or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, assert_never
 
-from flowguard.destinations import Destination, Queue
+from flowguard.callback import Callback
+from flowguard.destinations import Bus, Destination, Queue, Topic
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import is_foreign
 from flowguard.protocol.group_cancel import GroupCancelOrder
@@ -125,9 +126,34 @@ class NamedQueues:
         flows = tuple(flows)
         self._of_messages = {name for flow in flows for name in _inboxes(flow) | _queues_of(flow)[Channel.ANSWERS]}
         self._of_callbacks = {name for flow in flows for name in _queues_of(flow)[Channel.CALLBACK]}
+        self._callbacks = [(flow, callback) for flow in flows for callback in flow.callbacks]
         self._known: dict[tuple[str | None, AnyFlow, AnyStage | None], frozenset[Channel]] = {}
 
-    def bring_callbacks(self, envelope: Envelope) -> bool:
+    def callbacks_of(self, envelope: Envelope) -> Sequence[tuple[AnyFlow, Callback]]:
+        """Return the callbacks whose answer the record may be, each with its flow.
+
+        What a message says of its topic or event is believed only in a queue that brings nothing else to these flows:
+        every sender to an inbox, or to another party's queue, can claim that too.
+        """
+        if not self._bring_callbacks(envelope):
+            return ()
+        if envelope.came_through in self._of_callbacks:
+            told = [pair for pair in self._callbacks if isinstance(pair[1].source, Queue)]
+        else:
+            told = self._callbacks
+        return [pair for pair in told if comes_through(envelope, pair[1])] or self._alone(envelope)
+
+    def _alone(self, envelope: Envelope) -> Sequence[tuple[AnyFlow, Callback]]:
+        """Return the only callback of a function, if a record may be its answer that does not say where it came from.
+
+        A raw delivery of a topic names none, and a direct invocation nothing. A queue is always known.
+        """
+        declared = self._callbacks
+        if len(declared) != 1 or (envelope.queue is not None and isinstance(declared[0][1].source, Queue)):
+            return ()
+        return declared
+
+    def _bring_callbacks(self, envelope: Envelope) -> bool:
         """Answer whether the record may be the answer of a party outside, which comes through no inbox.
 
         Nor does it come through a queue of another deployment, unless the flow gives that by its ARN or URL. A stream
@@ -167,6 +193,20 @@ class NamedQueues:
         elif _is_inbox(flow.inbox_of(stage), queue, channels):
             channels |= {Channel.STAGE}
         return frozenset(channels)
+
+
+def comes_through(envelope: Envelope, callback: Callback) -> bool:
+    """Answer whether the record came from where the callback says, as far as the record says so."""
+    match callback.source:
+        case Queue() as queue:
+            return envelope.queue in queue.called
+        case Topic(arn):
+            return envelope.topic_arn == arn
+        case Bus(_, source, detail_type):
+            event = envelope.event
+            return event is not None and (event.source, event.detail_type) == (source, detail_type)
+        case _:
+            return False
 
 
 def _is_inbox(inbox: Destination, queue: str | None, channels: set[Channel]) -> bool:

@@ -33,7 +33,8 @@ from flowguard.worker.watched_runs import Progress, Watched, watched
 
 _MS: Final = timedelta(milliseconds=1)
 LEASE: Final = timedelta(hours=12)
-"""How long a key whose function died before it had noted what it started is kept for the same request."""
+"""The lease of a key, which the same request may take at any time. It keeps nobody out: another request has no part in
+it, however long ago the function died before it had noted what it started."""
 
 LEFT_TO_ANSWER: Final = 1_000
 """What a request that waits leaves of its invocation, to be answered in. In ms."""

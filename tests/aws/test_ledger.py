@@ -82,7 +82,8 @@ STATES: list[dict[str, Any] | None] = [
     None,
     *(
         {"status": "RUNNING", "lease_until": lease, **({"owner": owner} if owner else {})}
-        for owner, lease in itertools.product(OWNERS, LEASES + BELIEVED)
+        | ({"digest": digest} if digest else {})
+        for owner, lease, digest in itertools.product(OWNERS, LEASES + BELIEVED, DIGESTS)
     ),
     *(
         {"status": "COMPLETED", "owner": owner, "lease_until": NOW + 1, "completed_by": owner, "expires_at": ends}
@@ -118,7 +119,7 @@ def test_the_condition_decides_as_the_python_does(clients: Clients) -> None:
                 assert isinstance(answer, KeyClaim), (state, digest)
                 assert (after.status, after.owner, after.result) == (EntryStatus.RUNNING, "me", None)
                 assert after.met == (1 if verdict is KeyVerdict.EXPIRED or before is None else 2)
-                assert after.digest == digest
+                assert after.digest == (digest or (before.digest if before and verdict is KeyVerdict.CLAIMED else None))
             case KeyVerdict.DONE:
                 assert isinstance(answer, Met), (state, digest)
                 assert answer.verdict is verdict

@@ -11,7 +11,7 @@ from flowguard.protocol.entry import Entry, EntryStatus, KeyAsk, KeyVerdict, jud
 
 NOW = 1_000
 ASK = KeyAsk("charge", "o-1", Owner("me"), NOW, NOW + 10, NOW + 100, "d1")
-RUNNING = Entry(EntryStatus.RUNNING, Owner("other"), NOW + 1, 1, 0, 0, "d2")
+RUNNING = Entry(EntryStatus.RUNNING, Owner("other"), NOW + 1, 1, 0, 0, "d1")
 COMPLETED = Entry(EntryStatus.COMPLETED, Owner("other"), NOW + 1, 1, 0, 0, "d1", expires_at=NOW + 1)
 
 
@@ -24,7 +24,10 @@ COMPLETED = Entry(EntryStatus.COMPLETED, Owner("other"), NOW + 1, 1, 0, 0, "d1",
         (RUNNING._replace(owner=Owner("me")), KeyVerdict.CLAIMED),
         (RUNNING._replace(lease_until=ASK.believed_until), KeyVerdict.BUSY),
         (RUNNING._replace(lease_until=ASK.believed_until + 1), KeyVerdict.CLAIMED),
-        (RUNNING._replace(status=EntryStatus.FAILED, owner=None), KeyVerdict.CLAIMED),
+        (RUNNING._replace(digest=None), KeyVerdict.BUSY),
+        (RUNNING._replace(digest="d2"), KeyVerdict.REUSED),
+        (RUNNING._replace(digest="d2", lease_until=NOW), KeyVerdict.REUSED),
+        (RUNNING._replace(status=EntryStatus.FAILED, owner=None, digest="d2"), KeyVerdict.CLAIMED),
         (COMPLETED, KeyVerdict.DONE),
         (COMPLETED._replace(digest=None), KeyVerdict.DONE),
         (COMPLETED._replace(digest="d2"), KeyVerdict.REUSED),

@@ -205,6 +205,8 @@ AGAIN: Final = FIRST._replace(requested_at=300, epoch=3)
         pytest.param({"after": 7}, {"after": 9}, True, id="its second attempt, for another run has committed since"),
         pytest.param({"hop": 2}, {"hop": 2}, True, id="a later hop, whose time stays"),
         pytest.param({"requested_at": 300}, {"begins": True}, False, id="the same time"),
+        pytest.param({}, {"expired_since": 999}, False, id="a copy, while the run item lives"),
+        pytest.param({}, {"expired_since": 1_000}, True, id="a second attempt, for the run item has expired since"),
     ],
 )
 def test_a_request_id_that_comes_again_after_another_request_has_results_of_its_own(

@@ -22,6 +22,7 @@ UPSERT: Final = (
     f" WHERE {is_newer('pages')}"
 )
 THERE: Final = (100, "b", 5)
+OF_BEFORE: Final = "INSERT INTO pages (id) VALUES ('home')"
 
 ROWS = [
     pytest.param((101, "a", 1), True, id="a newer request"),
@@ -61,8 +62,31 @@ def test_it_does_so_in_postgres(row: tuple[int, str, int], counts: bool, postgre
         assert queried(address, "SELECT * FROM pages") == [("home", *(row if counts else THERE))]
 
 
+def test_a_row_without_a_mark_is_older_than_any_request(connection: sqlite3.Connection) -> None:
+    """It was there before the columns were, or another program has written it."""
+    for sql in (TABLE, OF_BEFORE, upsert((1, "a", 1))):
+        connection.execute(sql)
+    assert connection.execute("SELECT * FROM pages").fetchall() == [("home", 1, "a", 1)]
+
+
+@pytest.mark.proof("starts PostgreSQL")
+def test_it_is_so_in_postgres(postgres_url: str) -> None:
+    with schema_of_its_own(postgres_url) as address:
+        for sql in (TABLE, OF_BEFORE, upsert((1, "a", 1))):
+            queried(address, sql)
+        assert queried(address, "SELECT * FROM pages") == [("home", 1, "a", 1)]
+
+
+@pytest.mark.parametrize("row", [(101, "a", 1), (100, "b", 6)], ids=["a newer request", "a later attempt"])
+def test_it_is_a_condition_beside_others(row: tuple[int, str, int], connection: sqlite3.Connection) -> None:
+    for sql in (TABLE, upsert(THERE), f"{upsert(row)} AND false"):
+        connection.execute(sql)
+    assert connection.execute("SELECT * FROM pages").fetchall() == [("home", *THERE)]
+
+
 def test_a_table_may_be_in_a_schema() -> None:
-    assert is_newer("web.pages").startswith("(web.pages.newest_at, web.pages.newest_by) < (excluded.")
+    later = "(web.pages.newest_at, web.pages.newest_by) < (excluded."
+    assert is_newer("web.pages").startswith(f"(web.pages.newest_at IS NULL OR {later}")
 
 
 @pytest.mark.parametrize("table", ["", "a b", "a;b", "a.b.c", "1a", 'a"'])

@@ -138,6 +138,34 @@ def test_an_id_that_comes_again_after_another_request_makes_its_statements(runne
     assert WORLD.books.booked == ["o-1 1 1", "o-1 1 1"], "the last one is a copy"
 
 
+@pytest.mark.parametrize("attempts", [1, 2])
+@pytest.mark.parametrize("has_expired", [False, True])
+def test_an_id_that_comes_again_after_its_run_item_has_expired_makes_its_statements(
+    has_expired: bool, attempts: int
+) -> None:
+    """The copy of one whose item is there is acknowledged, and makes none."""
+    failing = 0
+
+    def handle(order: Order, step: Step) -> Outcome:
+        if step.attempt <= failing:
+            raise ConnectionError("before its statements")
+        return Done(booked(step, order))
+
+    WORLD.handle = handle
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.send(SqlOrders, Order(order_id="o-1"), request_id="r-1")
+        runner.run()
+        clock.advance(days=60 if has_expired else 1)
+        if has_expired:
+            tables = aws.client("dynamodb")
+            for item in tables.scan(TableName="flowguard")["Items"]:
+                tables.delete_item(TableName="flowguard", Key={"pk": item["pk"], "sk": item["sk"]})
+        failing = attempts - 1
+        runner.send(SqlOrders, Order(order_id="o-1"), request_id="r-1")
+        runner.run()
+    assert WORLD.books.booked == ["o-1 1 1"] * (2 if has_expired else 1)
+
+
 def test_a_copy_of_a_request_makes_no_statement(runner: FlowRunner) -> None:
     WORLD.handle = lambda order, step: Done(booked(step, order))
     for _ in range(2):

@@ -38,8 +38,10 @@ from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.testing import sns_to_sqs_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.tokens import NO_TOKENS, token_awaited_id, token_row_id
 from flowguard.worker.callbacks import Callbacks
+from flowguard.worker.ending import Ending
 from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.external_answers import COPY_AFTER
 from flowguard.worker.ports import Refusal, Services
@@ -560,3 +562,86 @@ def test_the_callback_function_leaves_the_messages_of_stages(shop: Shop) -> None
     assert shop.answers(sqs_event("buying", {"order_id": "o1"}, message_id="m-1")) == {
         "batchItemFailures": [{"itemIdentifier": "m-1"}]
     }
+
+
+# -- what two flows declare --------------------------------------------------------------------------------------------
+
+
+class Taking(BaseModel):
+    paid: dict[str, Any]
+
+
+class AskPaid(Stage[Order], name="ask-paid", then=("take", "too-late")):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        paid = step.event(f"payment/{order.order_id}")
+        return Take.when_all(paid=paid, within=timedelta(days=2), on_timeout="too-late")
+
+
+class Take(Stage[Taking], name="take"):
+    def handle(self, taking: Taking, step: Step) -> Outcome:
+        return Done(taking)
+
+
+class Counting(
+    Flow,
+    name="counting",
+    object_id="order_id",
+    callbacks=(Callback("payments", id="order.id", prefix="payment/"),),
+    trust_senders=True,
+):
+    stages = (AskPaid, Take, TooLate)
+
+
+@pytest.fixture
+def counted(shop: Shop) -> Shop:
+    """A run of ``counting`` that waits, and a function that takes the answers of it and of ``buying``."""
+    shop.aws.create_queue("counting")
+    begun = sqs_event("counting", {"order_id": "o1"}, attributes={"uniquerequestid": "r1"})
+    assert lambda_handler(Counting).using(shop.services)(begun) == {"batchItemFailures": []}
+    shop.answers = callback_handler(Buying, Counting).using(shop.services)
+    return shop
+
+
+def waits_of(shop: Shop) -> RunItem:
+    found: Any = shop.services.store
+    item: RunItem = found.read("counting", ObjectId("o1"))
+    return item
+
+
+PAYMENT = {"order": {"id": "o1"}, "amount": 5}
+
+
+def test_an_answer_is_offered_to_each_flow_whose_callback_its_queue_brings(counted: Shop) -> None:
+    counted.begin()
+    assert counted.answers(sqs_event("payments", PAYMENT)) == {"batchItemFailures": []}
+    assert counted.run().wait.answered == {"paid"}  # type: ignore[union-attr]  # it waits
+    assert waits_of(counted).wait.answered == {"paid"}  # type: ignore[union-attr]  # it waits
+    answered = [event.facts["verdict"] for event in counted.told.events if event.type is EventType.ANSWERED]
+    assert answered == ["RECORDED", "RESUMED"], "nothing is unknown"
+
+
+def test_what_a_stage_of_the_first_flow_cannot_read_is_offered_to_the_second_and_stays(counted: Shop) -> None:
+    counted.begin()
+    event = sqs_event("payments", {"order": {"id": "o1"}, "amount": "many"}, message_id="m-1")
+    assert counted.answers(event) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}
+    assert waits_of(counted).wait.answered == {"paid"}  # type: ignore[union-attr]  # it waits
+    [told] = [event for event in counted.told.events if event.type is EventType.BROKEN]
+    assert told.facts["why"].startswith("RunFailed: ")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_ending_that_keeps_the_record_counts_before_a_better_verdict(shop: Shop, order: int) -> None:
+    callbacks = Callbacks((Buying, Counting), shop.services)
+    endings = [(AnswerVerdict.RESUMED, True), (AnswerVerdict.DUPLICATE, False)][::order]
+
+    class Settling:
+        def settle(self, answer: ExternalAnswer, envelope: Any, *, queued: bool) -> Any:
+            verdict, ack = endings.pop()
+            return verdict, Ending(envelope, ack=ack, verdict=verdict)
+
+    callbacks._outside = Settling()  # type: ignore[assignment]  # of the endings above
+    [record] = normalize(sqs_event("payments", PAYMENT), invocation_id="i-1")
+    assert isinstance(record, Envelope)
+    assert callbacks.take(record).verdict is AnswerVerdict.DUPLICATE
+    endings += [(AnswerVerdict.UNKNOWN, True), (AnswerVerdict.DUPLICATE, True)][::order]
+    assert callbacks.take(record).verdict is AnswerVerdict.DUPLICATE

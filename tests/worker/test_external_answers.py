@@ -439,7 +439,24 @@ def bus_event(source: str = "shop", detail_type: str = "Paid") -> Envelope:
 
 
 def read(flows: list[AnyFlow], found: Envelope) -> ExternalAnswer | None:
-    return read_outside(flows, found, NamedQueues(flows))
+    answers = read_outside(found, NamedQueues(flows))
+    assert len(answers) <= 1
+    return answers[0] if answers else None
+
+
+def test_a_record_is_read_as_each_callback_of_its_queue_says() -> None:
+    parties = (Callback("parcels", id="ref"), Callback("parcels", id="of"))
+
+    class Again(Flow, name="again", object_id="cart_id", callbacks=parties, trust_senders=True):
+        stages = STAGES
+
+    queues = NamedQueues([Declares, Again])
+    both = read_outside(envelope({"ref": "r", "of": "o"}), queues)
+    assert [(answer.flow, answer.awaited_id) for answer in both] == [(Declares, "r"), (Again, "r"), (Again, "o")]
+    [last] = read_outside(envelope({"of": "o"}), queues)
+    assert last.awaited_id == "o", "what names nothing as one of them says may do so as another says"
+    with pytest.raises(EnvelopeError, match=r"body\.ref"):
+        read_outside(envelope({}), queues)
 
 
 def test_an_event_is_known_by_its_source_and_type() -> None:

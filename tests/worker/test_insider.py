@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from flowguard import ATTACH, Callback, Done, Flow, Outcome, Settings, Stage, Step, Topic, callback_handler
+from flowguard import ATTACH, Bus, Callback, Done, Flow, Outcome, Settings, Stage, Step, Topic, callback_handler
 from flowguard import lambda_handler as stages_handler
 from flowguard.aws.services import aws_services
 from flowguard.clock import ManualClock
@@ -407,6 +407,37 @@ def test_what_says_that_it_comes_from_a_callbacks_topic_does_not_come_from_it(wa
     event = sns_to_sqs_event(queue, body, topic=NEWS) if "SNS" in way else sqs_event(queue, body)
     assert not world.take(event, callback_handler)
     assert world.item == before
+
+
+BANK: Final[Mapping[str, Topic | Bus]] = {"a topic": Topic(NEWS), "a bus": Bus("default", "bank", "Paid")}
+
+
+@pytest.mark.parametrize("shape", BANK)
+@pytest.mark.parametrize("of_another_flow", [False, True], ids=["of one flow", "of two flows"])
+def test_who_may_send_to_the_queue_of_one_party_is_not_another_by_what_the_body_says(
+    shape: str, of_another_flow: bool
+) -> None:
+    """Whichever is declared first."""
+    bank = Callback(BANK[shape], id="id", answer="answer", names=("decision",))
+    supplier = Callback("told", id="id", answer="answer", names=("parcel",))
+
+    parties = (bank,) if of_another_flow else (bank, supplier)
+
+    class Banks(Flow, name="approve", object_id="expense_id", inbox="expenses", answers="answers", callbacks=parties):
+        stages = (Ask, Decide, Lapse)
+
+    class Supplies(Flow, name="supplies", object_id="expense_id", inbox="supplies", callbacks=(supplier,)):
+        stages = (Lapse,)
+
+    body = {"id": "decision e1", "answer": "forged"}
+    event = bus_event(body, source="bank", detail_type="Paid")
+    for world in world_of(Banks, KEYS):
+        before = world.item
+        forged = sns_to_sqs_event("told", body, topic=NEWS) if shape == "a topic" else sqs_event("told", event)
+        assert callback_handler(Banks, Supplies).using(world.services)(forged) == {"batchItemFailures": []}
+        assert world.item == before
+        answered = [event.facts["verdict"] for event in world.tally.events if event.type is EventType.ANSWERED]
+        assert answered == ["UNKNOWN"]
 
 
 def test_an_answer_may_come_through_the_topic_of_its_callback(world: World) -> None:

@@ -17,7 +17,6 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
 from flowguard.worker.callbacks import _is_own_queue
-from flowguard.worker.external_answers import comes_through
 from flowguard.worker.record_sources import Channel, NamedQueues, RecordKind
 from flowguard.worker.routing import Routes
 from flowguard.worker.trust import Trust
@@ -112,8 +111,7 @@ def test_a_queue_of_another_deployment_is_none_that_the_flow_names(source: str) 
     theirs = through(source)._replace(names=Names.parse("staging-*"))
     assert NamedQueues([Bills]).origins(theirs, Bills, Pay) == {UNNAMED}
     assert not _is_own_queue(theirs, Bills)
-    assert not any(comes_through(theirs, callback) for callback in Bills.callbacks)
-    assert not NamedQueues([Bills]).bring_callbacks(theirs), "also where the flow declares no other callback"
+    assert not NamedQueues([Bills]).callbacks_of(theirs), "also where the flow declares no other callback"
 
 
 @pytest.mark.parametrize("source", ["bills", "killed"])
@@ -153,8 +151,7 @@ def test_a_queue_that_the_code_gives_by_its_arn_is_known_under_any_rule() -> Non
         through(name)._replace(names=Names.parse("staging-*")) for name in ("bills", "answers", "bank")
     )
     assert _is_own_queue(answers, Shared)
-    assert comes_through(bank, Shared.callbacks[0])
-    assert NamedQueues([Shared]).bring_callbacks(bank)
+    assert NamedQueues([Shared]).callbacks_of(bank) == [(Shared, Shared.callbacks[0])]
     assert NamedQueues([Shared]).origins(answers, Shared, Alone) == {Channel.ANSWERS}
     assert NamedQueues([Shared]).origins(bills, Shared, Alone) == {ENTRY, STAGE}
     assert Routes((Other, Shared)).resolve(bills, START, trust=None).flow is Shared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from flowguard.protocol.entry import EntryStatus
@@ -45,8 +45,17 @@ def _results(outcome: Outcome) -> Iterator[Check]:
     returned = [line for line in told if line["how"] == "returned"]
     others = (line for line in returned if line["result"] != results.get(name_of(line["number"])))
     yield check("each call that returned got the stored result", returned, others)
-    wrong = (line for line in told if (line["how"] == "reused") == _is_same(results, line["number"]))
-    yield check("a payload that differs is refused, and no other", told, wrong)
+    strays = (line for line in returned if not _is_same(results, line["number"]))
+    yield check("a payload that differs gets no result", returned, strays)
+    refused = [line for line in told if line["how"] == "reused"]
+    calls_of = {(line["order"], line["amount"]) for line in outcome.lines("begun")}
+    alone = (line for line in refused if not _has_another(calls_of, line["number"]))
+    yield check("only a payload beside another is refused", refused, alone)
+
+
+def _has_another(calls: Set[tuple[str, int]], number: int) -> bool:
+    """Answer whether a call with another payload has used the key: one that has raised since counts, too."""
+    return any(order == name_of(number) and amount != asked(number)["amount"] for order, amount in calls)
 
 
 def _is_same(results: Mapping[str, Any], number: int) -> bool:
