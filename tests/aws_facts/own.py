@@ -161,7 +161,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("wire/signing.py:NOT_ASKED_FOR", "wire/signing.py:TRIED_AGAIN_AFTER", "wire/signing.py:USED_FOR"),
         *("worker/batch.py:DISPATCH_RESERVE_MS", "worker/batch.py:HAND_BACK_RESERVE_MS"),
         *("worker/batch.py:WARNING_MS", "worker/claim_phase.py:LEASE_WITHOUT_LAMBDA"),
-        *("worker/claim_phase.py:MOST_MEETINGS", "worker/fail_phase.py:NOTED_FROM"),
+        *("worker/claim_phase.py:MOST_MEETINGS", "worker/rests.py:NOTED_FROM"),
         *("worker/handle_phase.py:KEPT_TO_COMMIT_MS", "worker/http_callbacks.py:AGAIN_AFTER"),
         *("worker/http_starts.py:LOOK_AGAIN_AFTER", "worker/start_rule.py:_LEAST_KEPT", "worker/starts.py:LEASE"),
         *("worker/start_rule.py:_TO_START", "worker/starts.py:LEFT_TO_ANSWER", "worker/starts.py:_MS"),
