@@ -119,13 +119,13 @@ class AWSSender:
                 assert_never(to)
 
     def _to_queue_in_time(self, to: Queue, batch: list[Numbered]) -> Mapping[int, Refusal]:
-        """Send to a queue, or make schedules where SQS cannot delay so long.
+        """Send to a queue, or make schedules where SQS cannot delay so long. A FIFO queue delays nothing.
 
         A deadline that EventBridge Scheduler refuses goes by SQS, a quarter of an hour at a time: its receiver sends it
         again, and tries the scheduler again.
         """
         timed = [(place, self._schedules.timed(send)) for place, send in batch]
-        late = {place: send for place, send in timed if send.delay > _LONGEST_IN_SQS}
+        late = {place: send for place, send in timed if send.delay > _LONGEST_IN_SQS and not to.fifo}
         soon = [(place, send) for place, send in timed if place not in late]
         refusals = dict(self._schedules.create(late))
         for place in [place for place in refusals if late[place].kind is Kind.DEADLINE]:

@@ -18,6 +18,10 @@ _DISCARDED: Final = Document(
     "Retain discarded records for a DynamoDB event source in Lambda",
     "https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html",
 )
+_MAPPING: Final = Document(
+    "EventSourceMappingConfiguration",
+    "https://docs.aws.amazon.com/lambda/latest/api/API_EventSourceMappingConfiguration.html",
+)
 _WINDOWS: Final = Document(
     "Implementing stateful Kinesis Data Streams processing in Lambda",
     "https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html",
@@ -86,6 +90,17 @@ STREAM_FACTS: Final = (
             "sim/event_source.py:EventSource.end",
         ),
         words=("MaximumRecordAgeInSeconds", "MaximumRetryAttempts", "BisectBatchOnFunctionError"),
+        engines=NOWHERE,
+        by_hand=_NEEDS_A_STREAM,
+    ),
+    Fact(
+        name="mapping-stream-too-old",
+        sentence="`MaximumRecordAgeInSeconds` is the age of the oldest record that Lambda sends to the function: an "
+        "older one is discarded, whether the function has had it or not.",
+        source=_MAPPING,
+        read="2026-11",
+        relied_on_by=("deploy/options.py:StreamOptions", "deploy/stream_checks.py:check_streams"),
+        words=("MaximumRecordAgeInSeconds",),
         engines=NOWHERE,
         by_hand=_NEEDS_A_STREAM,
     ),

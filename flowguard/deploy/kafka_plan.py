@@ -12,7 +12,9 @@ from flowguard.flow import AnyFlow
 from flowguard.streams import KafkaTopic, Stream
 
 MOST_TRIES: Final = 10_000
-"""Retries of a failed record, where nobody bounds them but by its age. Without a bound Lambda would give up sooner."""
+"""Retries of a failed record where the options bound nothing: the most that Lambda takes.
+
+Without a bound it would give up a record of Kafka sooner, and one of a shard never."""
 
 LONGEST_GROUP: Final = 200
 """Characters of the name of a consumer group."""
@@ -40,7 +42,9 @@ def kafka_need(stream: Stream, chosen: StreamOptions) -> KafkaNeed | None:
 
 def tries_of(stream: Stream, chosen: StreamOptions) -> int | None:
     """Return how many times Lambda retries a record. None: until it is too old, which Kafka's mappings cannot say."""
-    return MOST_TRIES if chosen.max_attempts is None and isinstance(stream, KafkaTopic) else chosen.max_attempts
+    if chosen.max_attempts is not None:
+        return chosen.max_attempts
+    return MOST_TRIES if chosen.max_age is None or isinstance(stream, KafkaTopic) else None
 
 
 def kafka_problems(stream: Stream, chosen: StreamOptions, section: str, function: str, timeout: int) -> Iterator[str]:

@@ -173,14 +173,19 @@ class TopicNeed:
         return self.arn.endswith(".fifo")
 
 
+FOR_EVER: Final = -1
+"""The age or the attempts of a stream's mapping that has no bound."""
+
+
 @dataclass(frozen=True)
 class StreamNeed:
     """A stream that a function reads, and how. ``name`` is the stream's, or that of the table whose changes it has.
 
     A topic of Kafka is one, too.
 
-    ``undelivered`` is the queue that gets a notice of the records that Lambda gives up. Without an ``arn`` it is a
-    stream of Kinesis in the deployment's account, or of a table that the template makes.
+    ``undelivered`` is the queue that gets a notice of the records that Lambda gives up, ``max_age`` is in seconds or
+    ``FOR_EVER``. Without an ``arn`` it is a stream of Kinesis in the deployment's account, or of a table that the
+    template makes.
     """
 
     name: str

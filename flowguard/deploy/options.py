@@ -103,9 +103,6 @@ FIRST_WRITES: Final = 4_000
 LONGEST_TIMEOUT: Final = 900
 """Seconds after which Lambda stops any function."""
 
-HALF_A_DAY: Final = 43_200
-"""Seconds that a stream's record is tried for: a stream that keeps it for a day has it as long again for a person."""
-
 TABLE_KEEPS: Final = 86_400
 """Seconds for which the stream of a table keeps a change."""
 
@@ -294,10 +291,10 @@ class StreamOptions(Frozen):
     """Seconds for which Lambda gathers a batch."""
     parallel: int = Field(1, ge=1, le=10)
     """Batches of one shard that are worked on at once. Those of one partition key stay in order."""
-    max_age: int = Field(HALF_A_DAY, ge=60, le=604_800)
-    """Seconds after which Lambda gives up a record that is not acked. Then it is still in the stream for a while."""
+    max_age: int | None = Field(None, ge=60, le=604_800)
+    """Seconds after which Lambda gives a record up, also one that the function has never got. None: never."""
     max_attempts: int | None = Field(None, ge=1, le=10_000)
-    """How many times Lambda retries a failed record. None: until it is ``max_age`` old."""
+    """How many times Lambda retries a failed record. None: until it is ``max_age`` old, or as often as it can."""
     kms_key: KeyArn | None = None
     """The ARN of the customer's key that encrypts it. Of Kafka it is the key of the secret."""
     servers: tuple[Annotated[str, Field(pattern=SERVER)], ...] = Field((), max_length=10)

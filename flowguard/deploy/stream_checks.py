@@ -10,7 +10,7 @@ from flowguard.deploy.account import Account, known
 from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.kafka_checks import TRIES_WITH_DESTINATION, check_kafka
-from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed, stream_of
+from flowguard.deploy.needs import FOR_EVER, Deployment, FunctionNeed, StreamNeed, stream_of
 from flowguard.deploy.options import TABLE_KEEPS
 from flowguard.deploy.other_readers import other_readers
 from flowguard.deploy.template import VIEW
@@ -18,9 +18,6 @@ from flowguard.deploy.time_spans import spoken
 from flowguard.worker.patience import MANY_RECEIVES
 
 _OFF: Final = ("Disabled", "Disabling")
-_FOR_EVER: Final = -1
-"""The age or the attempts of a mapping that has no bound."""
-
 _LACKING: Final = {"KEYS_ONLY": ("new", "old"), "NEW_IMAGE": ("old",), "OLD_IMAGE": ("new",)}
 """What a record lacks of a change, by the view of its stream."""
 
@@ -124,21 +121,24 @@ def _age(
     """Yield what lets a record hold up its shard until it expires, or ends it too soon."""
     which, age = f"its mapping from {_called(stream)}", _bound(mapping, "MaximumRecordAgeInSeconds")
     kept = _kept(stream, mapping, live)
-    is_late = age == _FOR_EVER or (kept is not None and age >= kept)
-    if is_late and _bound(mapping, "MaximumRetryAttempts") == _FOR_EVER:
+    is_late = age == FOR_EVER or (kept is not None and age >= kept)
+    if is_late and _tries(stream, mapping) == FOR_EVER:
         yield error(
             "stream-age-open",
             function.name,
             f"{which} tries a record until it has expired",
             f"one that is never acked holds up its {stream.lane} until then, and is gone without a trace",
-            f"set MaximumRecordAgeInSeconds to {stream.max_age}",
+            f"set MaximumRetryAttempts to {stream.max_attempts}"
+            if stream.max_age == FOR_EVER
+            else f"set MaximumRecordAgeInSeconds to {stream.max_age}",
         )
-    if _FOR_EVER < age < stream.max_age:
+    if age > FOR_EVER and (stream.max_age == FOR_EVER or age < stream.max_age):
         yield warning(
             "stream-age-short",
             function.name,
             f"{which} gives a record up when it is {spoken(timedelta(seconds=age))} old",
-            "an outage or a throttle that is longer loses requests, and none of them has failed",
+            "also one that the function has never got: an outage or a throttle that is longer loses requests, and "
+            "so does a mapping that begins with older records",
             f"set MaximumRecordAgeInSeconds to {stream.max_age}, or say max_age of the stream in the options",
         )
 
@@ -147,14 +147,14 @@ def _attempts(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, 
     """Yield a bound of attempts that no option names and that an outage uses up."""
     tries = _tries(stream, mapping)
     wanted = stream.max_attempts if stream.max_attempts is not None else MANY_RECEIVES
-    if _FOR_EVER < tries < wanted:
+    if FOR_EVER < tries < wanted:
         yield (warning if tries else error)(
             "stream-attempts-few",
             function.name,
             f"its mapping from {_called(stream)} gives a record up after {tries} retries",
             "busy objects and each minute of an outage use retries up, and the record has not failed",
             "leave MaximumRetryAttempts out, or say max_attempts of the stream in the options"
-            if stream.kafka is None
+            if stream.max_attempts is None
             else f"set MaximumRetryAttempts to {stream.max_attempts}",
         )
 
@@ -169,7 +169,7 @@ def _kept(stream: StreamNeed, mapping: Mapping[str, Any], live: Account) -> int 
 def _tries(stream: StreamNeed, mapping: Mapping[str, Any]) -> int:
     """Return after how many retries Lambda gives a record up. A destination bounds them, of Kafka."""
     tries = _bound(mapping, "MaximumRetryAttempts")
-    if stream.kafka is not None and tries == _FOR_EVER and _destination(mapping):
+    if stream.kafka is not None and tries == FOR_EVER and _destination(mapping):
         return TRIES_WITH_DESTINATION
     return tries
 
@@ -247,9 +247,9 @@ def _reads(function: FunctionNeed, part: str) -> bool:
 
 
 def _bound(mapping: Mapping[str, Any], which: str) -> int:
-    """Return a bound of a mapping. It is ``_FOR_EVER`` where nothing is said."""
+    """Return a bound of a mapping. It is ``FOR_EVER`` where nothing is said."""
     given = mapping.get(which)
-    return _FOR_EVER if given is None else int(given)
+    return FOR_EVER if given is None else int(given)
 
 
 def _destination(mapping: Mapping[str, Any]) -> str | None:

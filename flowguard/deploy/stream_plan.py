@@ -9,7 +9,7 @@ from flowguard.deploy.at_aws import names_of
 from flowguard.deploy.batch_plan import BatchPlan, time_for
 from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.kafka_plan import kafka_need, kafka_problems, tries_of
-from flowguard.deploy.needs import StreamNeed
+from flowguard.deploy.needs import FOR_EVER, StreamNeed
 from flowguard.deploy.options import TABLE_KEEPS, DeployOptions, StreamOptions
 from flowguard.deploy.permissions import tables_of_stage
 from flowguard.flow import AnyFlow
@@ -48,7 +48,7 @@ def _need(stream: Stream, undelivered: str, batching: BatchPlan, chosen: StreamO
         batch_size=batching.size if chosen.batch_size is None else chosen.batch_size,
         window=chosen.window,
         parallel=chosen.parallel,
-        max_age=chosen.max_age,
+        max_age=FOR_EVER if chosen.max_age is None else chosen.max_age,
         max_attempts=tries_of(stream, chosen),
         arn=chosen.arn,
         kms_key=chosen.kms_key,
@@ -105,7 +105,7 @@ def _problems(
         yield f"{section} gives an arn, and {stream.name!r} is a table that the template makes; leave the arn out"
     elif of_table and chosen.arn is not None:
         yield from _of_another_table(stream, chosen.arn, section, options)
-    if of_table and chosen.max_age >= TABLE_KEEPS:
+    if of_table and chosen.max_age is not None and chosen.max_age >= TABLE_KEEPS:
         yield (
             f"{section} has max_age = {chosen.max_age}, and the stream of a table keeps a change for {TABLE_KEEPS} s: "
             f"what is given up then is gone; lower it"

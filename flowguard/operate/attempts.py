@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from flowguard.protocol.run import ENDED, RunItem, Status
-from flowguard.worker.fail_phase import NOTED_FROM
+from flowguard.worker.rests import NOTED_FROM
 
 PARKED_AFTER: Final = 180_000
 """Milliseconds before a message can be parked: it is received three times first, 100 to 200 s apart."""

@@ -37,7 +37,7 @@ QUICK_REPEATS: Final = 10
 """So often a shard's record is repeated like that of a queue, and then ever more seldom: the others are left out."""
 
 LONGEST_AGE: Final = 12 * 3_600_000
-"""The age in ms at which the mapping of a template gives a shard's record up."""
+"""How old in ms a shard's record is when it has used up the retries that the mapping of a template allows, about."""
 
 LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE", "UNTRUSTED"})
 """These verdicts would be the same each time, so the record is delivered once."""
@@ -200,7 +200,8 @@ class EventSource:
         same. After its last receive SQS moves it to the dead-letter queue, where it is due when it would have been seen
         again; what fails there as often is dropped. ``last`` says that no receive is left whatever their count.
 
-        A shard knows no receives: its record stays until it is acked, or its mapping gives it up for its age.
+        A shard knows no receives: its record stays until it is acked, or has used up the retries of its mapping, most
+        of which are left out.
 
         A receive that was ``too_early`` is one of as many as queues of templates have: it is another record's attempts
         that these wait for, and their pauses are longer.

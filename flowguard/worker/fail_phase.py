@@ -38,10 +38,8 @@ from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.no_run import NoRun
 from flowguard.worker.plan import letter_or_why, retried
 from flowguard.worker.ports import Services
+from flowguard.worker.rests import note_rest
 from flowguard.worker.routing import Arrival
-
-NOTED_FROM = timedelta(minutes=1)
-"""How long a failed attempt's hop must rest for its item to say so."""
 
 
 class FailPhase:
@@ -186,7 +184,7 @@ class FailPhase:
         if refusal is None:
             self._services.denials.ended(again)
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, **then.facts)
-            self._note_back_off(arrival, claim, note, then.delay)
+            note_rest(self._services, arrival, claim, note, then.delay)
             return acked(arrival, Verdict.CLAIMED)
         refusal = Due(again, arrival.flow, arrival.message, arrival.envelope).judged(self._services, refusal)
         if refusal.final:
@@ -245,18 +243,6 @@ class FailPhase:
         self._services.sender.postpone(arrival.envelope, then.delay)
         self._emitter.emit(EventType.RETRIED, arrival, error=note.type, **then.facts)
         return kept(arrival, Verdict.CLAIMED, str(note))
-
-    def _note_back_off(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> None:
-        """Note for those who look why the run rests. It costs a write, so a short rest is not noted.
-
-        Nothing depends on it: the next attempt's message has gone. A hop that stood in line has left a look, which
-        begins nothing where it finds the note.
-        """
-        if (delay < NOTED_FROM.total_seconds() and arrival.message.turn is None) or claim.unwritten is not None:
-            return
-        until = self._services.clock.now() + delay * 1000
-        with suppress(Exception):
-            self._services.store.back_off(claim, BackOff(veiled(arrival.flow, note), until))
 
     def _tell(self, arrival: Arrival, claim: Claim, note: ErrorNote) -> None:
         """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""

@@ -329,13 +329,14 @@ def retried(
     """Build the next attempt of the same request, hop and original.
 
     It goes to the queue that its record came through; a stream's record, which begins its run, goes to the ``inbox`` of
-    the first stage. A long delay goes by a way that takes no attributes. ``continued`` is the epoch of a claim whose
-    work goes on as the same attempt.
+    the first stage, at once where that is FIFO. A long delay goes by a way that takes no attributes. ``continued`` is
+    the epoch of a claim whose work goes on as the same attempt.
     """
     to: Destination = inbox
     group: str | None = again.object_id
     if envelope.queue_arn is not None:
         to, group = Queue(envelope.queue_arn), None
+    delay = 0 if isinstance(to, Queue) and to.fifo else delay
     message_id = (
         id_of(IdKind.RETRY, again, again.retry) if continued is None else id_of(IdKind.CONTINUED, again, continued)
     )

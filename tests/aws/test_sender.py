@@ -155,6 +155,18 @@ def test_fifteen_minutes_are_waited_by_sqs_and_a_second_more_by_the_scheduler(aw
     assert set(inside["MessageAttributes"]) == {"uniquerequestid"}, "a schedule has no attributes beside its body"
 
 
+def test_no_schedule_is_made_for_a_fifo_queue(aws: AWSInProcess) -> None:
+    """Its queue would refuse what a schedule sends: there is no id that deduplicates."""
+    arn = aws.queue_arn(aws.create_queue("emails.fifo", FifoQueue="true"))
+    clients = same_clients()
+    sender = AWSSender(clients, Schedules(clients, "arn:aws:iam::123456789012:role/scheduler"))
+    with intercept(Recorder()) as calls:
+        assert sender.send(sends(Queue(arn), ["late"], delay=901)) == {}
+    assert "CreateSchedule" not in {call.operation for call in calls.calls}
+    [batch] = [call.params["Entries"] for call in calls.calls if call.operation == "SendMessageBatch"]
+    assert [(entry["MessageBody"], "DelaySeconds" in entry) for entry in batch] == [("late", False)]
+
+
 def test_what_cannot_be_scheduled_is_named_by_its_place(aws: AWSInProcess, sender: AWSSender) -> None:
     arn = aws.queue_arn(aws.create_queue("emails"))
     failures = sender.send([*sends(Queue(arn), ["soon"]), *sends(Queue(arn), ["late"], delay=901)])

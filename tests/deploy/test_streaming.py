@@ -18,9 +18,10 @@ from flowguard.deploy.finding import LiveFinding
 from flowguard.deploy.flow_graph import graph_of
 from flowguard.deploy.found import FoundFunction, FunctionKind
 from flowguard.deploy.function_checks import check_functions
+from flowguard.deploy.kafka_plan import MOST_TRIES
 from flowguard.deploy.live import LiveAccount
-from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed, Target
-from flowguard.deploy.options import HALF_A_DAY, TABLE_KEEPS, DeployOptions
+from flowguard.deploy.needs import FOR_EVER, Deployment, FunctionNeed, StreamNeed, Target
+from flowguard.deploy.options import TABLE_KEEPS, DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.stream_checks import check_own_table, check_shared_streams, check_streams
 from flowguard.outcome import Done, Outcome
@@ -72,12 +73,19 @@ def test_the_function_of_the_first_stage_reads_the_streams_of_its_flow() -> None
         ["viewed", "clicked"],
     ]
     assert stream(needed, "viewed") == StreamNeed(
-        *("viewed", False, "clicks-dead-letters", "TRIM_HORIZON", 4, 0, 1, HALF_A_DAY, None)
+        *("viewed", False, "clicks-dead-letters", "TRIM_HORIZON", 4, 0, 1, FOR_EVER, MOST_TRIES)
     )
     assert stream(needed, "clicked") == StreamNeed(
         *("clicked", False, "clicks-dead-letters", "LATEST", 200, 5, 3, 3_600, 50), arn=CLICKED, kms_key=KEY
     )
-    assert HALF_A_DAY * 2 == TABLE_KEEPS, "a person has as long as Lambda had"
+
+
+def test_a_record_is_bound_by_its_age_only_where_the_options_say_so() -> None:
+    """Lambda discards what is older before the function has had it."""
+    aged = stream(with_streams(viewed={"max_age": 43_200}), "viewed")
+    assert (aged.max_age, aged.max_attempts) == (43_200, None)
+    both = stream(with_streams(viewed={"max_age": 43_200, "max_attempts": 7}), "viewed")
+    assert (both.max_age, both.max_attempts) == (43_200, 7)
 
 
 def test_a_function_may_read_its_streams_and_tell_what_is_given_up_and_nothing_else() -> None:
@@ -222,7 +230,8 @@ def test_a_mapping_says_where_it_begins_and_what_becomes_of_what_fails() -> None
         assert own["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert own["BisectBatchOnFunctionError"] is True
         assert own["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0].endswith("DeadLettersQueue")
-        assert 0 < own["MaximumRecordAgeInSeconds"] < TABLE_KEEPS
+        assert own["MaximumRecordAgeInSeconds"] in (FOR_EVER, 3_600)
+        assert 0 < own["MaximumRetryAttempts"] <= MOST_TRIES
     assert {place: (own["BatchSize"], own["StartingPosition"]) for place, own in mappings.items()} == {
         '{"Fn::GetAtt": ["StockTable", "StreamArn"]}': (10, "TRIM_HORIZON"),
         json.dumps(PRICES): (10, "TRIM_HORIZON"),
@@ -231,7 +240,7 @@ def test_a_mapping_says_where_it_begins_and_what_becomes_of_what_fails() -> None
     }
     chosen = ("MaximumRetryAttempts", "MaximumBatchingWindowInSeconds", "ParallelizationFactor")
     assert [mappings[json.dumps(CLICKED)][name] for name in chosen] == [50, 5, 3]
-    assert not {*chosen} & mappings[json.dumps(PRICES)].keys()
+    assert {*chosen} & mappings[json.dumps(PRICES)].keys() == {"MaximumRetryAttempts"}
 
 
 HERE: Final = "${AWS::Region}:${AWS::AccountId}"
@@ -446,8 +455,8 @@ RIGHT: Final[dict[str, Any]] = {
     "BatchSize": 10,
     "FunctionResponseTypes": ["ReportBatchItemFailures"],
     "BisectBatchOnFunctionError": True,
-    "MaximumRecordAgeInSeconds": 43_200,
-    "MaximumRetryAttempts": -1,
+    "MaximumRecordAgeInSeconds": -1,
+    "MaximumRetryAttempts": MOST_TRIES,
     "TumblingWindowInSeconds": 0,
 }
 STOCK: Final = PRICES.replace("prices", "stock")
@@ -510,18 +519,19 @@ def test_nothing_is_wrong_with_mappings_as_the_template_makes_them(function: str
         ({"State": "Disabling"}, "source-off"),
         ({"FunctionResponseTypes": []}, "report-failures-missing"),
         ({"TumblingWindowInSeconds": 60}, "stream-windowed"),
-        ({"MaximumRecordAgeInSeconds": -1}, "stream-age-open"),
-        ({"MaximumRecordAgeInSeconds": None}, "stream-age-open"),
-        ({"MaximumRecordAgeInSeconds": 86_400}, "stream-age-open"),
+        ({"MaximumRetryAttempts": -1}, "stream-age-open"),
+        ({"MaximumRetryAttempts": None}, "stream-age-open"),
+        ({"MaximumRecordAgeInSeconds": None, "MaximumRetryAttempts": None}, "stream-age-open"),
         ({"DestinationConfig": {"OnFailure": {}}}, "stream-undelivered-missing"),
         ({"DestinationConfig": None}, "stream-undelivered-missing"),
         ({"DestinationConfig": {"OnFailure": {"Destination": "arn:aws:sns:eu-west-1:1:changes"}}}, OTHER),
         ({"DestinationConfig": {"OnFailure": {"Destination": "arn:aws:sqs:eu-west-1:1:others"}}}, OTHER),
         ({"BisectBatchOnFunctionError": False}, "stream-whole"),
         ({"MaximumRecordAgeInSeconds": 60}, "stream-age-short"),
-        ({"MaximumRecordAgeInSeconds": 43_199}, "stream-age-short"),
+        ({"MaximumRecordAgeInSeconds": 604_800}, "stream-age-short"),
+        ({"MaximumRecordAgeInSeconds": 43_200, "MaximumRetryAttempts": -1}, "stream-age-short"),
         ({"MaximumRetryAttempts": 0}, "stream-attempts-few"),
-        ({"MaximumRetryAttempts": 99}, "stream-attempts-few"),
+        ({"MaximumRetryAttempts": 9_999}, "stream-attempts-few"),
         ({"StartingPosition": "LATEST"}, "stream-start-latest"),
         ({"BatchSize": 12}, "batch-slow"),
     ],
@@ -529,7 +539,7 @@ def test_nothing_is_wrong_with_mappings_as_the_template_makes_them(function: str
 def test_what_is_wrong_with_a_mapping_is_found(changes: dict[str, Any], rule: str) -> None:
     [finding] = findings_of(NOTICE, mapping(**changes), mapping(PRICES))
     assert (finding.rule, finding.resource) == (rule, NOTICE)
-    few = {99: "warning", 0: "error"}[changes.get("MaximumRetryAttempts", 0)]
+    few = "warning" if changes.get("MaximumRetryAttempts") == 9_999 else "error"
     severities = {"stream-whole": "warning", "stream-age-short": "warning", OTHER: "warning"}
     assert finding.severity.value == {"stream-start-latest": "note", **severities}.get(rule, few)
     assert rule == "batch-slow" or "the stream of the table stock" in finding.what
@@ -540,9 +550,7 @@ def test_what_is_wrong_with_a_mapping_is_found(changes: dict[str, Any], rule: st
     [
         {"State": "Creating"},
         {"BatchSize": 11},
-        {"MaximumRecordAgeInSeconds": -1, "MaximumRetryAttempts": 100},
-        {"MaximumRetryAttempts": None},
-        {"MaximumRecordAgeInSeconds": 43_200},
+        {"MaximumRecordAgeInSeconds": None},
         {"StartingPosition": "TRIM_HORIZON"},
     ],
 )
@@ -559,8 +567,27 @@ def test_what_the_options_name_is_meant() -> None:
 
 
 def test_a_record_of_a_shard_needs_no_bound_of_attempts() -> None:
-    [few] = findings_of(NOTICE, mapping(MaximumRetryAttempts=99), mapping(PRICES))
+    aged = with_streams(stock={"max_age": 43_200}).function(NOTICE)
+
+    def wrong(**bounds: Any) -> list[LiveFinding]:
+        with intercept(Mappings(mapping(**bounds), mapping(PRICES))):
+            return list(check_streams(aged, {"Timeout": 230}, LiveAccount(SESSION)))
+
+    assert wrong(MaximumRecordAgeInSeconds=43_200, MaximumRetryAttempts=-1) == []
+    assert wrong(MaximumRecordAgeInSeconds=43_200, MaximumRetryAttempts=100) == []
+    [few] = wrong(MaximumRecordAgeInSeconds=43_200, MaximumRetryAttempts=99)
     assert few.fix.startswith("leave MaximumRetryAttempts out, or say max_attempts")
+    [short] = wrong(MaximumRecordAgeInSeconds=43_199, MaximumRetryAttempts=-1)
+    assert (short.rule, short.fix.partition(",")[0]) == ("stream-age-short", "set MaximumRecordAgeInSeconds to 43200")
+    [late] = wrong(MaximumRecordAgeInSeconds=86_400, MaximumRetryAttempts=-1)
+    assert (late.rule, late.fix) == ("stream-age-open", "set MaximumRecordAgeInSeconds to 43200")
+
+
+def test_a_shard_without_any_bound_gets_one_of_attempts() -> None:
+    [late] = findings_of(NOTICE, mapping(MaximumRetryAttempts=-1), mapping(PRICES))
+    assert (late.rule, late.fix) == ("stream-age-open", f"set MaximumRetryAttempts to {MOST_TRIES}")
+    [short] = findings_of(NOTICE, mapping(MaximumRecordAgeInSeconds=60), mapping(PRICES))
+    assert short.fix.startswith("set MaximumRecordAgeInSeconds to -1, or say max_age")
 
 
 class Whole(BaseModel):
@@ -641,9 +668,9 @@ def test_how_long_the_stream_of_a_table_keeps_a_change_is_known() -> None:
     ("hours", "age", "rules"), [(24, 86_400, 1), (25, 86_400, 0), (24, 86_399, 0), (None, 90_000, 0)]
 )
 def test_a_stream_of_kinesis_is_asked_for_how_long_it_keeps_a_record(hours: int | None, age: int, rules: int) -> None:
-    sources = [mapping(VIEWED, MaximumRecordAgeInSeconds=age), mapping(SHARED)]
+    sources = [mapping(VIEWED, MaximumRecordAgeInSeconds=age, MaximumRetryAttempts=-1), mapping(SHARED)]
     wrong = findings_of(COUNT, *sources, hours=hours)
-    assert [finding.rule for finding in wrong] == ["stream-age-open"] * rules
+    assert [finding.rule for finding in wrong].count("stream-age-open") == rules
     asking = Mappings(*[mapping(VIEWED), mapping(CLICKED)])
     with intercept(asking):
         assert not list(check_streams(deployment().function(COUNT), {"Timeout": 230}, LiveAccount(SESSION)))

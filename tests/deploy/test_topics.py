@@ -18,8 +18,8 @@ from flowguard.deploy.kafka_mapping import kafka_arguments, kafka_event, kafka_p
 from flowguard.deploy.kafka_need import KafkaNeed
 from flowguard.deploy.kafka_plan import LONGEST_GROUP, MOST_TRIES
 from flowguard.deploy.live import LiveAccount
-from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed, Target
-from flowguard.deploy.options import HALF_A_DAY, DeployOptions
+from flowguard.deploy.needs import FOR_EVER, Deployment, FunctionNeed, StreamNeed, Target
+from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.stream_checks import check_shared_streams, check_streams
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -79,7 +79,7 @@ def may(function: FunctionNeed, on: Target) -> dict[str, tuple[str, ...]]:
 def test_a_topic_is_a_stream_of_its_cluster() -> None:
     needed = deployment()
     assert stream(needed, "accounts") == StreamNeed(
-        *("accounts", False, "accounts-dead-letters", "TRIM_HORIZON", 4, 0, 1, HALF_A_DAY, MOST_TRIES),
+        *("accounts", False, "accounts-dead-letters", "TRIM_HORIZON", 4, 0, 1, FOR_EVER, MOST_TRIES),
         arn=CLUSTER,
         kafka=topic(needed, "accounts"),
     )
@@ -202,7 +202,7 @@ def test_a_mapping_says_where_the_topic_is_and_what_becomes_of_what_fails() -> N
         assert own["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0].endswith("DeadLettersQueue")
         assert own["ProvisionedPollerConfig"]["MinimumPollers"] == 1
         assert "ParallelizationFactor" not in own
-    assert [accounts[name] for name in SAID] == [4, "TRIM_HORIZON", MOST_TRIES, HALF_A_DAY]
+    assert [accounts[name] for name in SAID] == [4, "TRIM_HORIZON", MOST_TRIES, FOR_EVER]
     assert [limits[name] for name in SAID] == [200, "LATEST", 500, 3_600]
     assert accounts["EventSourceArn"] == limits["EventSourceArn"] == CLUSTER
     assert accounts["AmazonManagedKafkaEventSourceConfig"] == {"ConsumerGroupId": f"{COPY}-accounts"}
@@ -410,7 +410,7 @@ RIGHT: Final[dict[str, Any]] = {
     "StartingPosition": "TRIM_HORIZON",
     "FunctionResponseTypes": ["ReportBatchItemFailures"],
     "BisectBatchOnFunctionError": True,
-    "MaximumRecordAgeInSeconds": HALF_A_DAY,
+    "MaximumRecordAgeInSeconds": FOR_EVER,
     "MaximumRetryAttempts": MOST_TRIES,
     "ProvisionedPollerConfig": {"MinimumPollers": 1, "MaximumPollers": 200},
     "DestinationConfig": TELLS,
@@ -498,9 +498,12 @@ def test_who_else_reads_a_topic_is_not_said() -> None:
         assert list(check_shared_streams(needed, needed.function(COPY), LiveAccount(SESSION))) == []
 
 
-def test_nothing_but_the_age_bounds_the_attempts_if_there_is_no_destination() -> None:
+def test_nothing_bounds_the_attempts_if_there_is_no_destination() -> None:
     endless = {"MaximumRetryAttempts": -1, "DestinationConfig": None}
-    assert [each.rule for each in findings_of(COPY, RIGHT | endless, LIMITS)] == ["stream-undelivered-missing"]
+    assert [each.rule for each in findings_of(COPY, RIGHT | endless, LIMITS)] == [
+        "stream-age-open",
+        "stream-undelivered-missing",
+    ]
 
 
 def test_what_the_fix_of_few_attempts_says() -> None:

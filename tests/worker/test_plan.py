@@ -372,6 +372,10 @@ def test_a_retry_goes_back_to_its_queue_and_what_a_stream_has_brought_to_the_inb
         MESSAGE, envelope(kinesis_event("carts", Cart(cart_id="c-1"))), delay, inbox=Queue("first.fifo")
     )
     assert (of_stream.to, of_stream.group) == (Queue("first.fifo"), MESSAGE.object_id)
+    assert of_stream.delay == 0
+    assert of_stream.attributes, "no schedule brings a message to a FIFO queue, and none delays it"
+    to_standard = retried(MESSAGE, envelope(kinesis_event("carts", Cart(cart_id="c-1"))), delay, inbox=Queue("first"))
+    assert to_standard.delay == of_queue.delay == delay
 
 
 def test_what_goes_on_as_the_same_attempt_is_another_message_than_a_retry_and_one_for_each_claim() -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard import PER_REQUEST, Done, Outcome, Stage, Step
 from flowguard.destinations import Queue
@@ -19,7 +20,7 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import Status
 from flowguard.protocol.run_orders import CancelOrder
 from flowguard.retry import Fixed, RetryPolicy
-from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.testing import dynamodb_event, kinesis_event, sns_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_to
@@ -103,6 +104,36 @@ def test_what_fails_in_its_stage_is_tried_again_in_the_stages_queue_as_the_same_
     assert (item.request_id, item.requested_at, item.retry) == (request_id(), START - 1_000, 1)
     assert at.handler({"Records": [stream_record()]}) == ACKED, "the record itself is a duplicate"
     assert at.priced() == 1
+
+
+@pytest.mark.parametrize("delay", [20, 90])
+def test_one_that_failed_behind_a_record_that_stays_is_a_duplicate_until_its_retry_comes(delay: int, at: Scene) -> None:
+    at.script.pricing = boom
+    at.flow.entry().retry = RetryPolicy(attempts=3, backoff=Fixed(delay), jitter=0)
+    records = [stream_record("o9", 1, arrived_at=START + 1_800_000), stream_record("o1", 2)]
+    for _ in range(2 * MOST_KILLS):
+        assert at.handler({"Records": records}) == failed(1)
+        at.clock.advance(seconds=60)
+        records[0] = stream_record("o9", 1, arrived_at=at.clock.now() + 1_800_000)
+    item = at.item()
+    assert item is not None
+    assert (len(at.script.handled), item.retry, item.status) == (1, 1, Status.RUNNING)
+    assert item.back_off is not None
+    assert item.back_off.until == START + delay * 1000
+
+
+def test_a_retry_that_cannot_be_counted_is_under_way_all_the_same(at: Scene) -> None:
+    at.script.pricing = boom
+    at.flow.entry().retry = RetryPolicy(attempts=3, backoff=Fixed(0))
+
+    def refused(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and at.told(EventType.RETRIED):
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, call.operation)
+        return proceed()
+
+    with intercept(refused):
+        assert at.handler({"Records": [stream_record()]}) == ACKED
+    assert len(at.sent("price-order")) == 1
 
 
 def test_a_retry_goes_to_a_fifo_queue_in_the_group_of_its_object(at: Scene) -> None:
@@ -364,7 +395,7 @@ def test_what_a_topic_has_brought_is_said_to_come_through_a_topic(at: Scene) -> 
 
 
 def test_no_answer_from_outside_comes_through_a_stream(at: Scene) -> None:
-    assert not NamedQueues([at.flow]).bring_callbacks(envelope(stream_record()))
+    assert list(NamedQueues([at.flow]).callbacks_of(envelope(stream_record()))) == []
 
 
 def test_a_stage_without_a_lease_claims_what_a_stream_brings(at: Scene) -> None:

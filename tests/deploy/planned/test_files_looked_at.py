@@ -327,7 +327,7 @@ STREAM: Final = next(label for label, each in labels("streaming").items() if "St
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"MaximumRecordAgeInSeconds": None}, "stream-age-open"),
+        ({"MaximumRetryAttempts": None}, "stream-age-open"),
         ({"DestinationConfig": None}, "stream-undelivered-missing"),
         ({"BisectBatchOnFunctionError": None}, "stream-whole"),
         ({"TumblingWindowInSeconds": "30"}, "stream-windowed"),

@@ -193,10 +193,10 @@ TESTED: Final = (
         "the look by which a hop came to its commit",
     ),
     Elsewhere(
-        r"^worker\.fail_phase\.FailPhase\._note_back_off: ",
+        r"^worker\.rests\.note_rest: ",
         (
             *("tests/worker/runtime/test_pauses.py", "tests/worker/runtime/test_unleased.py"),
-            *("tests/cli/test_show.py", "tests/worker/test_limits.py"),
+            *("tests/cli/test_show.py", "tests/worker/test_limits.py", "tests/worker/test_streams.py"),
         ),
         "a note for those who look, and for a look that is left over",
     ),
@@ -361,7 +361,7 @@ TESTED: Final = (
         "states so long that nothing beside them is remembered",
     ),
     Elsewhere(
-        r"^worker\.(fail_phase\.FailPhase\._again: self\._note_back_off|plan\.Planner\.giving_up: .*veiled)",
+        r"^worker\.(fail_phase\.FailPhase\._again: note_rest|plan\.Planner\.giving_up: .*veiled)",
         (
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
@@ -679,14 +679,15 @@ TESTED: Final = (
         "functions that are killed five times, and hops that were only read",
     ),
     Elsewhere(
-        r"^(worker\.fail_phase\.FailPhase\._note_back_off|aws\.store\.DynamoDBStore\.back_off)",
+        r"^(worker\.rests\.note_rest|aws\.store\.DynamoDBStore\.back_off)",
         (
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_unleased.py",
             "tests/cli/test_show.py",
             "tests/aws/store/test_releases.py",
+            "tests/worker/test_streams.py",
         ),
-        "a note for those who look, on which nothing depends",
+        "a note for those who look, on which nothing depends, and for records of streams",
     ),
     Elsewhere(
         r"^worker\.(fail_phase\.FailPhase\.(failed: (isinstance|release)|_again: release)|claim_phase\.release\b)",

@@ -15,6 +15,7 @@ MODULES: Final = (
     "flowguard.worker.handle_phase",
     "flowguard.worker.commit_phase",
     "flowguard.worker.fail_phase",
+    "flowguard.worker.rests",
     "flowguard.worker.unread_payload",
     "flowguard.worker.turned_away",
     "flowguard.worker.no_run",
