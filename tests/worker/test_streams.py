@@ -11,7 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard import PER_REQUEST, Done, Outcome, Stage, Step
-from flowguard.destinations import Queue
+from flowguard.callback import Callback
+from flowguard.destinations import Queue, Topic
 from flowguard.errors import NotProcessed, Reject, Untrusted
 from flowguard.events import EventType
 from flowguard.flow import Flow
@@ -395,7 +396,12 @@ def test_what_a_topic_has_brought_is_said_to_come_through_a_topic(at: Scene) -> 
 
 
 def test_no_answer_from_outside_comes_through_a_stream(at: Scene) -> None:
-    assert list(NamedQueues([at.flow]).callbacks_of(envelope(stream_record()))) == []
+    """It says nothing of its source, as the raw delivery of a topic: that would be the only callback's answer."""
+    at.flow.callbacks = (Callback(Topic("arn:aws:sns:eu-west-1:123456789012:payments"), id="order_id"),)
+    of_topic, of_stream = normalize(sns_event("orders", Order(order_id="o1"))), envelope(stream_record())
+    assert isinstance(of_topic[0], Envelope)
+    assert list(NamedQueues([at.flow]).callbacks_of(of_topic[0])) != []
+    assert list(NamedQueues([at.flow]).callbacks_of(of_stream)) == []
 
 
 def test_a_stage_without_a_lease_claims_what_a_stream_brings(at: Scene) -> None:
