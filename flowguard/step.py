@@ -299,8 +299,9 @@ class Step(Generic[StateT]):
     def once(self, name: str, call: Callable[[], Any], result: Any = None) -> Any:
         """Make a call whose result the hop remembers, and return that result. Later attempts do not make it again.
 
-        It is one write of the run item, under the fence of the commit. A worker that dies between the call and that
-        write repeats the call: give the other side :meth:`key`. The result is kept as JSON. Numbers, texts,
+        It is one write of the run item, under the fence of the commit. Where the worker dies between the call and that
+        write, or the result cannot be written (a long one while S3 is away), the next attempt repeats the call: give
+        the other side :meth:`key`. The result is kept as JSON. Numbers, texts,
         ``Decimal``, dates, and lists and dicts of them come back as they were. For anything else give the type
         ``result`` that pydantic knows (a model, ``list[Model]``), or get JSON values. Where ``call`` is an async
         function, await what this returns.

@@ -90,6 +90,11 @@ class DynamoDBMemos:
             raise refusal_of(writes, error) from None
         return size
 
+    def prepare(self, claim: Claim) -> None:
+        """Seal a text as :meth:`remember` does, and keep nothing: a data key that seals is at hand afterwards."""
+        about = about_of(run_key(claim.message.flow, claim.message.object_id), "memo")
+        self._packing.pack("", None, about=about)
+
     def forget(self, claim: Claim) -> Fenced | None:
         """Remove what is remembered if the claim still holds, with one UpdateItem. Else return who has the item."""
         values = _fence_values(claim)

@@ -76,7 +76,7 @@ class KeptKeys:
         """Return the data key that seals now for a scope, which may be a new one."""
         now, kept = self._clock.now(), self._sealing.get(scope)
         uses = self._uses.get(scope, 0) + 1
-        if kept is None or now >= kept.until or uses > MOST_SEALED:
+        if kept is None or not _holds(kept.until, now, self._interval) or uses > MOST_SEALED:
             kept, uses = _Sealing(self.source.make(key, context), now + self._interval), 1
             self._sealing[scope] = kept
             self._keep(kept.made.sealed, scope, kept.made.secret, now)
@@ -90,9 +90,9 @@ class KeptKeys:
         message chooses its data key, and may choose one whose key is disabled.
         """
         now, kept = self._clock.now(), self._opened.get((sealed, scope))
-        if kept is not None and now < kept[1]:
+        if kept is not None and _holds(kept[1], now, self._interval):
             return kept[0]
-        if (away := self._away.get((sealed, scope))) is not None and now < away[1]:
+        if (away := self._away.get((sealed, scope))) is not None and _holds(away[1], now, AWAY_MS):
             raise KeyUnavailable(away[0].key, away[0].why)
         try:
             secret = self.source.opened(sealed, keys, context)
@@ -113,3 +113,8 @@ class KeptKeys:
         kept[name] = value
         for oldest in list(kept)[:-MOST_OPENED]:
             kept.pop(oldest, None)
+
+
+def _holds(until: int, now: int, span: int) -> bool:
+    """Answer whether what was noted for a span is good now (all ms). After a clock has stepped back it is not."""
+    return 0 < until - now <= span

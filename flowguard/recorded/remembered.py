@@ -32,6 +32,8 @@ class Remembers(Protocol):
 
     def recall(self, name: str) -> str | None: ...
 
+    def prepare(self) -> None: ...
+
     def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None: ...
 
 
@@ -43,6 +45,9 @@ class ForgottenMemory:
 
     def recall(self, name: str) -> str | None:
         return None
+
+    def prepare(self) -> None:
+        """Need nothing."""
 
     def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
         """Forget it."""
@@ -66,6 +71,7 @@ class EarlyEffects:
         text = self._memory.recall(name)
         if text is None:
             with self._free_if_raised(name):
+                self._memory.prepare()
                 made = call()
             text = self._made(name, made, form)
         return form.read(text)
@@ -74,6 +80,7 @@ class EarlyEffects:
         text = self._memory.recall(name)
         if text is None:
             with self._free_if_raised(name):
+                self._memory.prepare()
                 made = await call()
             text = self._made(name, made, form)
         return form.read(text)

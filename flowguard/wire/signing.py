@@ -138,7 +138,8 @@ class Keyring:
         loaded ── 4 to 5 minutes ──▶ loaded again ── if that fails ──▶ used on, asked for every half minute
            └───────────────────────── 15 minutes ─────────────────────▶ used no more
 
-    So a key that is removed signs and opens nothing some minutes later. With ``draw`` the moments are drawn, so that
+    So a key that is removed signs and opens nothing some minutes later. They are loaded again too where the clock has
+    stepped back behind the moment at which they were asked for. With ``draw`` the moments are drawn, so that
     environments that began together do not ask together.
     """
 
@@ -154,7 +155,7 @@ class Keyring:
 
     def keys(self) -> Keys:
         """Return the keys, loading them where they are not fresh. Raises what the loading raises."""
-        if self._clock.now() < self._again_at:
+        if self._asked_at <= self._clock.now() < self._again_at:
             if self._keys is not None:
                 return self._keys
             if self._problem is not None:
@@ -181,8 +182,9 @@ class Keyring:
 
     def _left(self, error: Exception) -> Keys:
         """Return the keys that are there, while they may be used without being loaded again. Else raise the error."""
-        now, until = self._clock.now(), self._loaded_at + USED_FOR
-        self._asked_at = now
+        self._asked_at = now = self._clock.now()
+        self._loaded_at = min(self._loaded_at, now)
+        until = self._loaded_at + USED_FOR
         if self._keys is None or now >= until:
             self._keys, self._problem, self._again_at = None, error, now + NOT_ASKED_FOR
             raise error

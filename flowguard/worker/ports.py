@@ -154,15 +154,15 @@ class Memos(Protocol):
         ``is_first`` says that the hop remembers nothing yet. Answers how many bytes of the item that takes, or by whom
         the claim is fenced. Raises as :meth:`Store.commit` does.
         """
-        ...
+
+    def prepare(self, claim: Claim) -> None:
+        """Seal something, where the flow has a codec, and keep nothing. Raises what the codec raises."""
 
     def holds(self, claim: Claim) -> bool:
         """Answer whether no other worker, no newer run and no cancellation has fenced the claim. Writes nothing."""
-        ...
 
     def forget(self, claim: Claim) -> Fenced | None:
         """Remove what an earlier run has left. Answers by whom the claim is fenced, None where it holds."""
-        ...
 
 
 class Cancellations(Protocol):

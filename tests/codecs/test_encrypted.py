@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -336,6 +337,26 @@ def test_a_data_key_that_was_not_opened_is_not_asked_for_again_at_once_and_other
     with pytest.raises(KeyUnavailable):
         reader.open(sealed, ABOUT)
     assert codec(vault).open(sealed, ABOUT) == b"text"
+
+
+@pytest.mark.parametrize("step", [0, 1, 3_600_000])
+def test_after_the_clock_has_stepped_back_nothing_that_was_noted_before_holds(step: int) -> None:
+    vault, clock = Vault(), ManualClock()
+    kept = KeptKeys(vault, clock, 300_000)
+    vault.known[b"away"] = vault.known[b"open"] = ("k", {}, b"secret")
+    vault.away = True
+    with pytest.raises(KeyUnavailable):
+        kept.opening(b"away", "orders", ["k"], {})
+    vault.away = False
+    kept.opening(b"open", "orders", ["k"], {})
+    kept.sealing("k", "orders", {})
+    vault.asked.clear()
+    clock.advance(ms=-step)
+    with suppress(KeyUnavailable):
+        kept.opening(b"away", "orders", ["k"], {})
+    kept.opening(b"open", "orders", ["k"], {})
+    kept.sealing("k", "orders", {})
+    assert [what for what, _ in vault.asked] == (["open", "open", "make"] if step else [])
 
 
 def test_whatever_else_a_source_raises_is_not_kept() -> None:

@@ -10,11 +10,16 @@ import pytest
 
 from flowguard.clock import ManualClock
 from flowguard.codecs import Encrypted
-from flowguard.errors import CannotOpen
+from flowguard.errors import CannotOpen, KeyUnavailable
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
+from flowguard.outcome import Done, Outcome
 from flowguard.payload.codec import About, Codec
 from flowguard.protocol.run import Status
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.stage import Stage
+from flowguard.step import Step
+from flowguard.testing import FlowClock, FlowRunner
 from flowguard.wire.message import Message
 from flowguard.wire.sealed_message import sealed_message
 from tests.codecs.fakes import Vault
@@ -200,3 +205,80 @@ def test_records_that_share_calls_survive_it_too(call: int) -> None:
         assert {attempt for _, _, attempt in at.script.handled} == {1}
         assert at.sent("dead") == []
         assert at.told(EventType.RETRIED) == 0
+
+
+class Stopping:
+    """A codec whose key seals nothing while it is away. It opens."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+
+    def seal(self, data: bytes, about: About) -> bytes:
+        if self.is_away:
+            raise KeyUnavailable("k", "ThrottlingException: slow down")
+        return b"sealed" + data
+
+    def open(self, sealed: bytes, about: About) -> bytes:
+        return sealed.removeprefix(b"sealed")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_while_nothing_can_be_sealed_the_call_of_once_is_not_made(is_async: bool) -> None:
+    codec, calls = Stopping(), list[str]()
+
+    def charge() -> int:
+        calls.append("charge")
+        return 1
+
+    async def charge_async() -> int:
+        return charge()
+
+    def begin(step: Step) -> None:
+        calls.append("handler")
+        codec.is_away = calls.count("handler") <= 3
+
+    class Charge(Stage[dict[str, Any]], name="charge"):
+        def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+            begin(step)
+            return Done({"charged": step.once("charge", charge)})
+
+    class ChargeAsync(Stage[dict[str, Any]], name="charge"):
+        async def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+            begin(step)
+            return Done({"charged": await step.once("charge", charge_async)})
+
+    charging: Any = ChargeAsync if is_async else Charge
+
+    class Take(Stage[dict[str, Any]], name="take", then="charge"):
+        def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+            sent: Outcome = charging.message(payload)
+            return sent
+
+    class Orders(Flow, name="orders", object_id="order_id", codec=codec):
+        stages = (Take, charging)
+
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.send(Orders, {"order_id": "o1"})
+        assert runner.run().run("o1").result == {"charged": 1}
+    assert calls == ["handler"] * 4 + ["charge"]
+
+
+def test_a_handler_that_catches_the_outage_may_make_its_call_again() -> None:
+    codec, calls = Stopping(), list[str]()
+
+    class Charge(Stage[dict[str, Any]], name="charge"):
+        def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+            codec.is_away = True
+            with pytest.raises(KeyUnavailable):
+                step.once("charge", lambda: calls.append("charge"))
+            codec.is_away = False
+            step.once("charge", lambda: calls.append("charge"))
+            return Done({})
+
+    class Orders(Flow, name="orders", object_id="order_id", codec=codec):
+        stages = (Charge,)
+
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.send(Orders, {"order_id": "o1"})
+        assert runner.run().run("o1").status == "COMPLETED"
+    assert calls == ["charge"]

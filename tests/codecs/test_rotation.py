@@ -27,7 +27,7 @@ from tests.start_door import record_of
 OLD, NEW = Encrypted("alias/old"), Encrypted("alias/new", opens=("alias/old",))
 PREPARED = Encrypted("alias/old", opens=("alias/new",))
 
-CALLS = 19
+CALLS = 21
 """The calls of the run below to its codec."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -330,6 +331,33 @@ def test_keys_that_were_just_loaded_again_are_fresh_whatever_failed_before() -> 
     clock.advance(ms=FRESH_FOR - 1)
     lazy.sign("it")
     assert stored.loads == 3
+
+
+@pytest.mark.parametrize("text", ["", f"old:{OLD}"], ids=["no answer", "keys"])
+def test_after_the_clock_has_stepped_back_the_store_is_asked_at_once(text: str) -> None:
+    stored, clock = Stored(text), ManualClock()
+    lazy = KeySigner(Keyring(stored.load, clock))
+    with suppress(OSError):
+        lazy.sign("it")
+    stored.text = f"new:{NEW}"
+    clock.advance(ms=-1)
+    assert str(lazy.sign("it")).startswith("new.")
+    lazy.sign("it")
+    assert stored.loads == 2
+
+
+def test_after_the_clock_has_stepped_back_keys_are_used_no_longer_than_from_then_on() -> None:
+    stored, clock = Stored(f"old:{OLD}"), ManualClock()
+    lazy = KeySigner(Keyring(stored.load, clock))
+    lazy.sign("it")
+    stored.text = ""
+    clock.advance(seconds=-3_600)
+    lazy.sign("it")
+    clock.advance(ms=USED_FOR - 1)
+    lazy.sign("it")
+    clock.advance(ms=1)
+    with pytest.raises(OSError, match="does not answer"):
+        lazy.sign("it")
 
 
 # -- keys as they are written -----------------------------------------------------------------------------------------
