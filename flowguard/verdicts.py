@@ -84,4 +84,7 @@ class AnswerVerdict(StrEnum):
     """Nothing waits for this id."""
 
     EARLY = "EARLY"
-    """The hop that waits is not committed yet. Send the answer again later; a queue does so by itself."""
+    """The hop that waits is not committed yet. Send the answer again later; a queue does so by itself.
+
+    With a token it may also be that the hop never will be: nothing is known of that before the token's time is over.
+    """

@@ -22,7 +22,7 @@ from flowguard.operate.wait_facts import awaited_under
 from flowguard.payload.encoding import encode_json
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.notification import to_json
-from flowguard.wire.tokens import token_of
+from flowguard.wire.tokens import is_token, token_of
 
 UNUSED: Final = 1  # the exit code where the answer was not used
 _USED: Final = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED, AnswerVerdict.DUPLICATE, AnswerVerdict.EARLY})
@@ -59,11 +59,11 @@ def callback(
     number and the first of them are shown, and you are asked. A run that waits no more is left alone. --after goes on
     where that stopped, and what is answered twice does no harm.
 
-    The exit code is 0 for RESUMED, RECORDED, DUPLICATE and EARLY, 1 for an answer that was not used or not sent, 2
-    where the command cannot be run: a forged token, or an answer that the awaiting stage cannot read, too. With --all
-    it is 0 where all are answered or left; 1 where some failed, the table was not read to its end or has items that
-    this version cannot read, you said no, or Ctrl-C ended the work; 2 where it cannot go on, either; 130 after Ctrl-C
-    before anything was done.
+    The exit code is 0 for RESUMED, RECORDED, DUPLICATE and EARLY, 1 for an answer that was not used or not sent, as
+    one with a token whose wait is not committed (EARLY), of which nothing is kept. It is 2 where the command cannot be
+    run: a forged token, or an answer that the awaiting stage cannot read, too. With --all it is 0 where all are
+    answered or left; 1 where some failed, the table was not read to its end or has items that this version cannot read,
+    you said no, or Ctrl-C ended the work; 2 where it cannot go on, either; 130 after Ctrl-C before anything was done.
     """
     awaited, file = _check_arguments(awaited, file, name, every=every)
     if name is not None:
@@ -83,7 +83,8 @@ def callback(
             complain(f"{error}; nothing was answered")
             sys.exit(UNUSED)
     say_json(to_json({"verdict": verdict.value})) if as_json else say(verdict.value)
-    sys.exit(0 if verdict in _USED else UNUSED)
+    is_kept = verdict is not AnswerVerdict.EARLY or not is_token(awaited)
+    sys.exit(0 if verdict in _USED and is_kept else UNUSED)
 
 
 def _check_arguments(awaited: str, file: str | None, name: str | None, *, every: bool) -> tuple[str, str]:

@@ -110,7 +110,7 @@ class EarlyEffects:
     ) -> Any:
         """Return the result of a call that is remembered elsewhere. ``keeper`` makes it once, and keeps its text.
 
-        A cursor is no result: ``cursor.execute`` returns it.
+        A cursor is no result: ``cursor.execute`` returns it. A handler may make a call again that raised.
         """
         self._begin(name)
         form = ResultForm.of(f"step.sql({shown(name)}, …)", call, result)
@@ -123,7 +123,9 @@ class EarlyEffects:
 
         self._is_elsewhere = True
         try:
-            return form.read(keeper(text_of))
+            with self._free_if_raised(name):
+                text = keeper(text_of)
+            return form.read(text)
         finally:
             self._is_elsewhere = False
 

@@ -30,7 +30,7 @@ from flowguard.wire.message import REQUEST_ID, SEALED
 from flowguard.wire.sealed_end import sealed_end
 from flowguard.wire.send_ids import IdKind, digest_of, id_of
 from flowguard.wire.signing import check_signs
-from flowguard.wire.tokens import awaited_id_problem
+from flowguard.wire.tokens import SEALED_IDS, awaited_id_problem
 from flowguard.worker.dispatch import dispatch, not_sent
 from flowguard.worker.early_answers import TAKEN, EarlyOffers, Offer
 from flowguard.worker.emitter import Emitter
@@ -213,7 +213,8 @@ class ExternalAnswers:
             self._services.store.waits.keep_place(brought.flow.name, brought.awaited_id, by, place, until)
 
     def _ending(self, brought: ExternalAnswer, envelope: Envelope, progress: _Progress) -> tuple[AnswerVerdict, Ending]:
-        verdict = _first(progress.verdicts, kept=brought.keep_early is not None)
+        may_come = brought.keep_early is not None or brought.awaited_id.startswith(SEALED_IDS)
+        verdict = _first(progress.verdicts, may_come=may_come)
         why = progress.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in progress.verdicts else "")
         if progress.is_held and not why:
             again_in = COPY_AFTER // timedelta(seconds=1)
@@ -268,8 +269,9 @@ def _use(row: AwaitingRow, offer: Offer, brought: ExternalAnswer, envelope: Enve
     return None if offer.user is None else Use(brought.awaited_id, envelope.own_id, offer.user(row))
 
 
-def _first(verdicts: set[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
-    return min(verdicts or [AnswerVerdict.EARLY if kept else AnswerVerdict.UNKNOWN], key=ORDER.index)
+def _first(verdicts: set[AnswerVerdict], *, may_come: bool) -> AnswerVerdict:
+    """Return what the sender gets. A token is there before its wait is committed, and outlives no row of that."""
+    return min(verdicts or [AnswerVerdict.EARLY if may_come else AnswerVerdict.UNKNOWN], key=ORDER.index)
 
 
 def answer_message(

@@ -111,6 +111,13 @@ def test_a_run_that_waits_is_shown_with_its_names_and_its_deadline(at: WaitScene
     assert ref[:6] in rows[2]
 
 
+def test_a_token_without_a_wait_is_early_and_its_answer_is_not_kept(at: WaitScene) -> None:
+    early = answer(token())
+    assert (early.stdout, early.exit_code) == ("EARLY\n", 1)
+    at.begin(for_some)
+    assert (answer(token()).stdout, answer(token()).exit_code) == ("RECORDED\n", 0)
+
+
 def test_answers_are_counted_and_shown_only_if_asked_for_and_tokens_never(at: WaitScene) -> None:
     at.begin(for_some)
     assert answer("paid/c1", "4711").stdout == "RECORDED\n"

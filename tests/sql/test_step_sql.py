@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -238,6 +239,27 @@ def test_a_connection_may_read_texts_as_bytes(kind: type, runner: FlowRunner) ->
         if step.attempt < 3:
             raise ConnectionError
         return Done({"made": made})
+
+    WORLD.handle = handle
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    assert runner.run().run("o-1").status == "COMPLETED"
+    assert WORLD.books.booked == ["n-1"]
+
+
+def test_a_handler_may_repeat_statements_that_raised(runner: FlowRunner) -> None:
+    """So PostgreSQL asks for it where a transaction could not be serialized, or met a deadlock."""
+    raising = [sqlite3.OperationalError("could not serialize access"), None]
+
+    def handle(order: Order, step: Step) -> Outcome:
+        def make(cursor: sqlite3.Cursor) -> str:
+            WORLD.books.book(cursor, f"n-{len(raising)}")
+            if (error := raising.pop(0)) is not None:
+                raise error
+            return "made"
+
+        with suppress(sqlite3.OperationalError):
+            step.sql("book", WORLD.books.database, make)
+        return Done(step.sql("book", WORLD.books.database, make))
 
     WORLD.handle = handle
     runner.send(SqlOrders, Order(order_id="o-1"))

@@ -198,6 +198,42 @@ def test_a_run_goes_on_when_person_bank_and_carrier_have_answered(shop: Shop) ->
     assert shop.client.answer(Buying, ref, {"number": 9}) is AnswerVerdict.DUPLICATE
 
 
+def test_a_token_that_is_used_before_its_wait_is_committed_is_early(shop: Shop) -> None:
+    """Its sender tries again, and is heard then."""
+    got: list[tuple[int, str]] = []
+
+    class Call(Stage[Order], name="call", then=("decided", "too-late")):
+        def handle(self, order: Order, step: Step) -> Outcome:
+            token = step.token("decision")
+            got.append(post(token.text))
+            if len(got) == 1:
+                raise ConnectionError("after the call")
+            return Decided.when_all(decision=token, within=timedelta(days=2), on_timeout="too-late")
+
+    class Decided(Stage[dict[str, Any]], name="decided"):
+        def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
+            return Done(answers)
+
+    class Calling(Flow, name="calling", object_id="order_id", inbox="buying", trust_senders=True):
+        stages = (Call, Decided, TooLate)
+
+    def post(token: str) -> tuple[int, str]:
+        tokens.append(token)
+        answer = callback_handler(Calling).using(shop.services)(url_event(token, {"answer": "yes"}))
+        return answer["statusCode"], json.loads(answer["body"])["verdict"]
+
+    tokens: list[str] = []
+    handler = lambda_handler(Calling).using(shop.services)
+    handler(sqs_event("buying", {"order_id": "o1"}, attributes={"uniquerequestid": "r1"}))
+    assert post(tokens[0]) == (503, "EARLY"), "between two attempts"
+    handler({"Messages": shop.received("buying")})
+    assert got == [(503, "EARLY")] * 2
+    assert post(tokens[0]) == (200, "RESUMED")
+    assert len({*tokens}) == 1
+    shop.clock.advance(seconds=8 * 86_400)
+    assert post(tokens[0])[1] in {"DUPLICATE", "EXPIRED"}
+
+
 def test_an_answer_over_http_counts_once_and_a_copy_of_it_is_in_the_queue(shop: Shop) -> None:
     token, _ = shop.begin()
     assert [shop.post(token, {"answer": "yes"})[1]["verdict"] for _ in range(2)] == ["RECORDED", "DUPLICATE"]
