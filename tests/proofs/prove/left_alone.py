@@ -31,6 +31,7 @@ MODULES: Final = (
     "flowguard.client",
     "flowguard.text.lambda_log",
     "flowguard.worker.dispatch",
+    "flowguard.worker.due_sends",
     "flowguard.worker.ending",
     "flowguard.worker.given_up",
     "flowguard.worker.kills",
