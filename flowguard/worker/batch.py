@@ -14,9 +14,8 @@ from flowguard.protocol.run_orders import read_order
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.worker.asks import Answer, Ask, Claiming, Committing, Way
-from flowguard.worker.dispatch import dispatch
+from flowguard.worker.dispatch import DueSends, dispatch
 from flowguard.worker.driving import Driver
-from flowguard.worker.due_sends import DueSends
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.object_notices import ObjectNotices

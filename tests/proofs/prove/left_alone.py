@@ -31,7 +31,6 @@ MODULES: Final = (
     "flowguard.client",
     "flowguard.text.lambda_log",
     "flowguard.worker.dispatch",
-    "flowguard.worker.due_sends",
     "flowguard.worker.ending",
     "flowguard.worker.given_up",
     "flowguard.worker.kills",
