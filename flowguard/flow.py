@@ -225,7 +225,7 @@ class Flow:
             *_option_problems(cls),
             *_callback_problems(cls),
             *_codec_problems(cls),
-            *stream_problems(streams, attaches=cls.on_conflict is OnConflict.ATTACH, inbox=_first_inbox(cls)),
+            *stream_problems(streams, on_conflict=cls.on_conflict, inbox=_first_inbox(cls)),
             *_stage_problems(cls),
             *debounce_problems(cls.debounce, cls.on_conflict, cls.object_id, _entry_stages(cls), cls.inbox),
         ]:

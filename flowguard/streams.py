@@ -9,6 +9,7 @@ from typing import Final
 
 from flowguard.destinations import Topic
 from flowguard.errors import shown
+from flowguard.protocol.conflict import OnConflict
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.value import Value
 
@@ -81,16 +82,21 @@ class KafkaTopic(Value):
 
 Stream = KinesisStream | TableStream | KafkaTopic
 
+_TURNED_AWAY: Final = {
+    OnConflict.ATTACH: "that comes while a run goes on, or whose result is kept,",
+    OnConflict.IGNORE: "that was made before the run of the one before it has ended, as in any stream that is behind,",
+}
+"""The changes that a flow would lose."""
+
 
 def _is_like(names: re.Pattern[str], given: object) -> bool:
     return isinstance(given, str) and names.fullmatch(given) is not None
 
 
-def stream_problems(streams: object, *, attaches: bool = False, inbox: object = None) -> Iterator[str]:
-    """Yield what is wrong with the streams of a flow whose first stage reads ``inbox``.
-
-    It ``attaches`` where its ``on_conflict`` is ATTACH.
-    """
+def stream_problems(
+    streams: object, *, on_conflict: object = OnConflict.SUPERSEDE, inbox: object = None
+) -> Iterator[str]:
+    """Yield what is wrong with the streams of a flow whose first stage reads ``inbox``."""
     if not (isinstance(streams, tuple) and all(isinstance(stream, Stream) for stream in streams)):
         yield f"streams is {shown(streams)}; write a tuple: streams=(KinesisStream('orders'), TableStream('stock'))"
         return
@@ -100,8 +106,8 @@ def stream_problems(streams: object, *, attaches: bool = False, inbox: object = 
             yield f"it lists the stream {stream} {times} times; leave all but one out"
     if streams and isinstance(inbox, Topic):
         yield f"its first stage reads {inbox}, which cannot delay the retry of a stream's record; give it a queue"
-    if streams and attaches:
-        yield (
-            "under ATTACH a change that comes while a run goes on, or whose result is kept, is not carried out; "
-            "a flow with streams takes SUPERSEDE, or IGNORE"
-        )
+    for turning_away, change in _TURNED_AWAY.items():
+        if streams and on_conflict is turning_away:
+            yield (
+                f"under {turning_away.name} a change {change} is not carried out; a flow with streams takes SUPERSEDE"
+            )

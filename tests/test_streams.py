@@ -59,12 +59,15 @@ def test_what_names_no_stream_is_refused(streams: Any, problem: str) -> None:
     assert problem in only
 
 
-def test_a_flow_with_streams_does_not_attach_since_a_change_would_be_lost() -> None:
+@pytest.mark.parametrize(("on_conflict", "change"), [(ATTACH, "while a run goes on"), (IGNORE, "that is behind")])
+def test_a_flow_with_streams_turns_no_change_away_for_the_run_before(on_conflict: Any, change: str) -> None:
     streams = (TableStream("orders"),)
-    assert flow_with(streams, IGNORE).streams == streams
-    assert flow_with((), ATTACH).streams == ()
-    with pytest.raises(DefinitionError, match="a flow with streams takes SUPERSEDE, or IGNORE"):
-        flow_with(streams, ATTACH)
+    assert flow_with(streams, SUPERSEDE).streams == streams
+    assert flow_with((), on_conflict).streams == ()
+    with pytest.raises(
+        DefinitionError, match=f"under {on_conflict.name} .*{change}.* a flow with streams takes SUPERS"
+    ):
+        flow_with(streams, on_conflict)
 
 
 def test_the_first_stage_of_a_flow_with_streams_reads_a_queue() -> None:

@@ -14,7 +14,7 @@ from flowguard.protocol.run_orders import read_order
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.worker.asks import Answer, Ask, Claiming, Committing, Way
-from flowguard.worker.dispatch import dispatch
+from flowguard.worker.dispatch import DueSends, dispatch
 from flowguard.worker.driving import Driver
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
@@ -32,9 +32,6 @@ from flowguard.worker.unread import is_parked, is_unopened_parked
 if TYPE_CHECKING:
     from flowguard.worker.given_up import GivenUp
     from flowguard.worker.invocation_lock import InvocationLock
-
-DISPATCH_RESERVE_MS = 1_000
-"""Kept of an invocation for sending what was committed: no further record is begun when less is left."""
 
 WARNING_MS = 1_000
 """How long before its end an invocation warns that it will be cut off."""
@@ -80,6 +77,7 @@ class Batch:
         self._budget = budget
         self._trust = Trust(services.signer, function_arn, gets_given_up=from_dlq)
         self._emitter = Emitter(services.observer)
+        self._due = DueSends(services, self._emitter)
         self._lock = _lock() if together and services.threads and routes.are_parallel else None
         self._runtime = Runtime(services, self._emitter, None if self._lock is None else self._lock.handed_on)
         self._driver = Driver(services)
@@ -122,7 +120,7 @@ class Batch:
         for place, (envelope, group) in enumerate(zip(envelopes, groups, strict=True)):
             if place in endings:
                 continue
-            endings[place] = self._ending(envelope, first=not endings)
+            endings |= self._due.add({place: self._ending(envelope, first=not endings)})
             if group is not None:
                 [endings[place]] = dispatch(self._services, self._emitter, [endings[place]])
                 later = {at: envelopes[at] for at in range(place + 1, len(envelopes)) if groups[at] == group}
@@ -244,7 +242,7 @@ class Batch:
         turns = [*at_once(rest, in_threads=self._lock is not None), *([turn] for turn in last)]
         for several in turns:
             if pending.is_due() or several[0] in last:
-                endings |= self._committed(pending)
+                endings |= self._due.add(self._committed(pending))
             work: dict[int, Callable[[], Ending | Waiting]] = {}
             for turn in several:
                 claim = asked[turn.place]
@@ -256,12 +254,12 @@ class Batch:
                     not_begun += claim.leases
                     continue
                 work[turn.place] = partial(self._begun, turn.envelope, claim)
-            endings |= self._ended(work, pending)
-        endings |= self._committed(pending)
+            endings |= self._due.add(self._ended(work, pending))
+        endings |= self._due.add(self._committed(pending))
         batches.release(not_begun, self._services.clock.now())
         for turn in wave:
             if turn.place not in endings:
-                endings[turn.place] = self._ending(turn.envelope, first=not endings)
+                endings |= self._due.add({turn.place: self._ending(turn.envelope, first=not endings)})
 
     def _ask(self, turns: Sequence[Turn]) -> dict[int, Shared]:
         """Begin the records together that the time left is enough for, if each takes as long as its stage may."""
@@ -271,7 +269,7 @@ class Batch:
             if (arrival := turn.arrival) is None:
                 continue
             if left is not None:
-                if left <= DISPATCH_RESERVE_MS + _timeout(arrival):
+                if left <= self._due.reserve_ms + _timeout(arrival):
                     break
                 left -= _timeout(arrival) // (turn.parallel if self._lock is not None else 1)
             ways[turn.place] = arrival, self._runtime.work(arrival, self._budget)
@@ -346,7 +344,7 @@ class Batch:
         if (left := self._budget.remaining()) is None:
             return True
         longest = self._longest.get(arrival.stage, 0) if arrival.stage is not None else 0
-        return left > DISPATCH_RESERVE_MS + (_timeout(arrival) or longest)
+        return left > self._due.reserve_ms + (_timeout(arrival) or longest)
 
     def _returned(self, envelope: Envelope, why: str) -> Ending:
         self._emitter.emit(EventType.RETURNED, None, record=envelope.message_id, why=why)

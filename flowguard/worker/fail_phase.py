@@ -38,7 +38,6 @@ from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.no_run import NoRun
 from flowguard.worker.plan import letter_or_why, retried
 from flowguard.worker.ports import Services
-from flowguard.worker.rests import note_rest
 from flowguard.worker.routing import Arrival
 
 
@@ -184,6 +183,8 @@ class FailPhase:
         if refusal is None:
             self._services.denials.ended(again)
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, **then.facts)
+            from flowguard.worker.rests import note_rest  # few attempts fail
+
             note_rest(self._services, arrival, claim, note, then.delay)
             return acked(arrival, Verdict.CLAIMED)
         refusal = Due(again, arrival.flow, arrival.message, arrival.envelope).judged(self._services, refusal)

@@ -27,6 +27,9 @@ LONGEST_WAIT_MS: Final = 250
 LITTLE_TIME_MS: Final = 2_000
 """When less of the invocation is left, no commit waits."""
 
+MOST_IN_A_WAVE: Final = 100
+"""So many records are claimed together. More would cost no call less, and what no time is left for is given back."""
+
 Key: TypeAlias = tuple[str, str | None, str | None]
 
 
@@ -127,7 +130,7 @@ def can_wait(ask: Ask) -> TypeGuard[Committing]:
 def waves(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
     """Yield the records that go at once. Those of one object or one FIFO group are in different waves, in order.
 
-    ::
+    A wave has no more than ``MOST_IN_A_WAVE``. ::
 
         records     a1 b1 a2 c1 a3
         wave 1      a1 b1    c1
@@ -141,7 +144,7 @@ def waves(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
         later: list[Turn] = []
         for turn in left:
             keys = turn.keys
-            (wave if met.isdisjoint(keys) else later).append(turn)
+            (wave if met.isdisjoint(keys) and len(wave) < MOST_IN_A_WAVE else later).append(turn)
             met |= keys  # one that has to wait lets none of its own go before it
         yield wave
         left = later

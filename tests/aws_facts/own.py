@@ -141,7 +141,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("protocol/groups.py:MOST_IN_SHARD", "protocol/groups.py:MOST_PARTS", "protocol/groups.py:SHARDS_A_TURN"),
         *("protocol/run_history.py:LONGEST", "protocol/run_history.py:_FIELDS"),
         *("protocol/run_history.py:_LONGEST_STAGE", "protocol/run_history.py:_LONGEST_TOLD"),
-        *("worker/batch.py:_A_CALL", "worker/caller_answers.py:ASKERS_A_CALL"),
+        *("worker/batch.py:_A_CALL", "worker/dispatch.py:_A_CALL", "worker/caller_answers.py:ASKERS_A_CALL"),
         *("worker/caller_answers.py:MOST_ASKERS", "worker/early_answers.py:MOST_LOOKED_AT"),
         *(
             "worker/hop_memory.py:_BESIDE",
@@ -158,7 +158,8 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "wire/signing.py:JITTER",
         ),
         *("wire/signing.py:NOT_ASKED_FOR", "wire/signing.py:TRIED_AGAIN_AFTER", "wire/signing.py:USED_FOR"),
-        *("worker/batch.py:DISPATCH_RESERVE_MS", "worker/batch.py:HAND_BACK_RESERVE_MS"),
+        *("worker/dispatch.py:RESERVE_MS", "worker/dispatch.py:CALL_MS", "worker/batch.py:HAND_BACK_RESERVE_MS"),
+        "worker/dispatch.py:MOST_DUE",
         *("worker/batch.py:WARNING_MS", "worker/claim_phase.py:LEASE_WITHOUT_LAMBDA"),
         *("worker/claim_phase.py:MOST_MEETINGS", "worker/rests.py:NOTED_FROM"),
         *("worker/handle_phase.py:KEPT_TO_COMMIT_MS", "worker/http_callbacks.py:AGAIN_AFTER"),
@@ -184,6 +185,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
         *("worker/patience.py:_SHORTEST_DELAY", "worker/resets.py:GOOD_FOR", "worker/routing.py:CLAIMED_AT_RECEIVE"),
         *("worker/runtime.py:MOST_CALLS", "worker/together.py:LITTLE_TIME_MS"),
+        "worker/together.py:MOST_IN_A_WAVE",
         *(
             "worker/together.py:LONGEST_WAIT_MS",
             "aws/indexed_runs.py:SHORTEST_PAUSE",

@@ -59,6 +59,15 @@ class Note(Stage[Order], name="note", inbox="notes"):
         return Done()
 
 
+class Glance(Stage[Order], name="glance", inbox="orders", timeout=timedelta(milliseconds=1)):
+    def handle(self, payload: Order, step: Step) -> Outcome:
+        return Done()
+
+
+class Quick(Flow, name="quick", object_id="order_id"):
+    stages = (Glance,)
+
+
 class Orders(Flow, name="orders", object_id="order_id"):
     stages = (Price,)
 
@@ -218,6 +227,45 @@ def test_the_records_messages_are_sent_together_and_the_endings_are_in_their_ord
         ("o3", True),
     ]
     assert others.asked == ["claim o1", "claim o2", "claim o3", "send o1 o2 o3"]
+
+
+def test_a_hundred_messages_are_sent_before_a_further_record_is_begun_and_each_once() -> None:
+    """Else a batch whose time is too short for all would send none, however often it comes."""
+    names = [f"o{number}" for number in range(205)]
+    others = Others(full=["o3", "o204"])
+    assert kept(run(others, *map(record, names))) == ["o3", "o204"]
+    sent = [(place, asked.split()[1:]) for place, asked in enumerate(others.asked) if asked.startswith("send")]
+    assert sent == [(100, names[:100]), (201, names[100:200]), (207, names[200:])]
+
+
+def test_of_a_fifo_queue_no_message_waits_for_a_hundred_others() -> None:
+    others = Others()
+    assert kept(run(others, *(record(f"o{number}", "orders.fifo") for number in range(101)))) == []
+    assert [asked for asked in others.asked if "send" in asked] == [f"send o{number}" for number in range(101)]
+
+
+@pytest.mark.parametrize(
+    ("due", "left", "begun"), [(9, 1_002, True), (10, 1_026, False), (99, 1_226, False), (99, 1_227, True)]
+)
+def test_a_further_record_is_begun_only_if_there_is_time_to_send_what_is_due(due: int, left: int, begun: bool) -> None:
+    budget = Left(60_000)
+
+    def work() -> None:
+        budget.ms = left if len(others.asked) == due else 60_000
+
+    others = Others(while_claiming=work)
+    run(others, *(record(f"o{number}") for number in range(due + 1)), budget=budget, flow=Quick)
+    assert (f"claim o{due}" in others.asked) is begun
+
+
+def test_what_was_sent_in_between_leaves_its_time_to_the_next_record() -> None:
+    budget = Left(60_000)
+
+    def work() -> None:
+        budget.ms = 1_002 if len(others.asked) >= 100 else 60_000
+
+    others = Others(while_claiming=work)
+    assert kept(run(others, *(record(f"o{number}") for number in range(103)), budget=budget, flow=Quick)) == []
 
 
 def test_a_record_that_stays_in_a_standard_queue_holds_up_no_other_not_even_of_its_tenant() -> None:

@@ -219,6 +219,17 @@ def test_of_two_requests_the_older_one_that_comes_later_is_not_carried_out(at: S
     assert [request for _, request, _ in at.script.handled] == ["run-2"]
 
 
+@of(GUARANTEES, "an order between runs")
+def test_of_two_requests_of_one_time_in_a_fifo_group_the_first_is_carried_out(at: Scene) -> None:
+    for name in ("m-1", "m-2"):
+        event = sqs_event("price-order.fifo", {"order_id": "o1"}, message_id=name, sent_at=START, group="o1")
+        at.handler({"Records": event["Records"]})
+    assert at.told(EventType.STALE) == 1
+    item = at.item()
+    assert item is not None
+    assert item.request_id == "m-1"
+
+
 @of(
     GUARANTEES,
     "an order between the side messages of one commit, or that they arrive before the effects of other runs are seen",

@@ -9,10 +9,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.events import EventType
-from flowguard.names.ids import RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.testing import sqs_event
 from flowguard.testing.context import FakeContext
+from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
+from flowguard.worker.together import Turn, waves
 from tests.scene import Scene, scene
 from tests.worker.test_together import (
     BATCH,
@@ -165,3 +168,28 @@ def test_the_warning_that_time_is_short_names_what_was_begun_and_not_what_was_re
     [warning] = [event for event in at.tally.events if event.type is EventType.TIME_SHORT]
     assert warning.message is not None
     assert warning.message.object_id == "o0"
+
+
+# -- many records -----------------------------------------------------------------------------------------------------
+
+
+def test_a_wave_has_a_hundred_records_and_no_later_one_of_an_object_goes_before_an_earlier_one(at: Scene) -> None:
+    (envelope,) = normalize(sqs_event("orders", {"order_id": "o1"}))
+    assert isinstance(envelope, Envelope)
+    turns = [Turn(place, envelope, about=("orders", ObjectId(f"o{min(place, 100)}"))) for place in range(103)]
+    assert [[turn.place for turn in wave] for wave in waves(turns)] == [[*range(100)], [100], [101], [102]]
+
+
+def test_of_a_large_batch_messages_are_sent_while_others_are_not_claimed_yet(at: Scene) -> None:
+    told: list[str] = []
+
+    def noted(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation in ("BatchExecuteStatement", "SendMessageBatch"):
+            told.append(call.operation)
+        return proceed()
+
+    with intercept(noted):
+        assert all(at.deliver(*orders(at, 120)))
+    first, last = told.index("SendMessageBatch"), len(told) - 1 - told[::-1].index("BatchExecuteStatement")
+    assert first < last
+    assert at.told(EventType.SENT) == 240

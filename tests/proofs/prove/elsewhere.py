@@ -834,7 +834,8 @@ TESTED: Final = (
         "no request for several records is refused",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\.(_in_order|_hand_back|_note_time|_at_work|_has_time|_in_turn|run: len)\b",
+        r"^worker\.(dispatch\.DueSends|"
+        r"batch\.Batch\.(_in_order|_hand_back|_note_time|_at_work|_has_time|_in_turn|run: len)\b)",
         ("tests/worker/test_batch.py", "tests/worker/test_fifo_delays.py", "tests/worker/test_together_waves.py"),
         "the explorer's batches have one record, and all the time there is",
     ),
