@@ -56,6 +56,10 @@ ELSEWHERE: Final = {
         "tests/worker/runtime/test_takeover.py",
         "test_the_last_messages_are_sent_once_until_a_newer_request_repeats_them_under_their_ids",
     ),
+    "that a late copy of a request is answered once under `on_conflict=ATTACH`": (
+        "tests/worker/runtime/test_callers.py",
+        "test_a_copy_that_comes_when_a_later_run_has_ended_is_answered_again_with_that_end",
+    ),
     "that a chain is bounded through programs of your own": (
         "tests/worker/test_depth.py",
         "test_a_message_that_a_program_sends_on_without_the_attribute_begins_a_chain",

@@ -26,6 +26,12 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^(aws\.memos\.DynamoDBMemos\.prepare|worker\.hop_memory\.HopMemory\.prepare|"
+        r"recorded\.remembered\.EarlyEffects\.\w+: .*\.prepare)",
+        ("tests/codecs/test_outage.py",),
+        _CODECS,
+    ),
+    Elsewhere(
         r"^worker\.fail_phase\.FailPhase\.failed: isinstance\(\w+, WorkerFenced",
         ("tests/worker/runtime/test_remembered.py", "tests/sql/test_step_sql.py"),
         "workers that meet the fence before their commit",

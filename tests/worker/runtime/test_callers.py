@@ -114,6 +114,29 @@ def test_a_failed_run_says_so_to_its_callers_and_is_not_kept() -> None:
         assert at.priced() == 2
 
 
+def test_a_copy_that_comes_when_a_later_run_has_ended_is_answered_again_with_that_end() -> None:
+    """Its item knows the callers of its last run alone. The id is the one before, by which a receiver drops it."""
+
+    def reject_first(step: Step[OrderState]) -> None:
+        if step.request_id == "run-1":
+            raise Reject("no such order")
+
+    with scene(shared) as at:
+        at.script.closing = reject_first
+        at.deliver(at.message())
+        at.deliver(caller(at))
+        at.deliver(at.second())
+        at.clock.advance(seconds=2)
+        later: Any = {"request_id": RequestId("run-2"), "requested_at": START + 1_000}
+        at.deliver(at.message(**later))
+        at.deliver(at.second(**later))
+        handled = len(at.script.handled)
+        assert at.deliver(caller(at)) == [True]
+        assert len(at.script.handled) == handled
+        (first, before), (again, after) = dict.fromkeys(told(at, "completed"))
+        assert (first == again, before, after) == (True, "FAILED", "COMPLETED")
+
+
 def told(at: Scene, queue: str) -> list[tuple[str, str]]:
     """The ids of the answers in a queue, and what they say."""
     return [
