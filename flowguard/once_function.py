@@ -233,7 +233,7 @@ class OnceFunction(Generic[P, R]):
         self._tell_claimed(claim)
         try:
             with _until(ask.lease_until if leased else None):
-                value = self._guarded.function(*self._bound(args), **kwargs)
+                value = self._begun(self._guarded.function(*self._bound(args), **kwargs))
         except Exception as error:
             self._failed(claim, error, waits=comes_back and leased)
             raise
@@ -247,11 +247,21 @@ class OnceFunction(Generic[P, R]):
         self._tell_claimed(claim)
         try:
             with _until(ask.lease_until if leased else None):
-                value = await self._guarded.function(*self._bound(args), **kwargs)
+                value = self._begun(await self._guarded.function(*self._bound(args), **kwargs))
         except (Exception, asyncio.CancelledError) as error:
             await asyncio.to_thread(self._failed, claim, error, waits=comes_back and leased)
             raise
         return await asyncio.to_thread(self._finish, claim, value)
+
+    def _begun(self, value: Any) -> Any:
+        """Return what the function returned. Raises :class:`DefinitionError` for what has not even begun its work."""
+        if not (inspect.iscoroutine(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)):
+            return value
+        if not inspect.isasyncgen(value):
+            value.close()
+        what = f"it got a {type(value).__name__} from its function, of which nothing has run"
+        fix = "put @once below the wrapper that returns it, right above the function, and return no generator"
+        raise DefinitionError(f"@once({self._guarded.rule.name!r})", (f"{what}; {fix}",))
 
     def _bound(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return args if self._owner is None else (self._owner, *args)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -54,6 +56,53 @@ def test_a_call_without_a_key_is_refused_and_writes_nothing(world: World) -> Non
     why = "no usable key at 'order_id': a text, a whole number or a UUID"
     assert (told.type, told.facts) == (EventType.UNREADABLE, {"function": "charge", "why": why})
     assert world.called == []
+
+
+def wrapped(function: Any) -> Any:
+    """A plain wrapper, as those that log or measure are."""
+
+    @functools.wraps(function)
+    def wrapper(order: Any) -> Any:
+        return function(order)
+
+    wrapper.__annotations__ = {}  # what is annotated as a generator is refused before its key is claimed
+    return wrapper
+
+
+async def coroutine(order: Any) -> str:
+    return "awaited"
+
+
+def generator(order: Any) -> Iterator[str]:
+    yield "next"
+
+
+async def async_generator(order: Any) -> AsyncIterator[str]:
+    yield "anext"
+
+
+async def nested(order: Any) -> Any:
+    return coroutine(order)
+
+
+@pytest.mark.parametrize("function", [coroutine, generator, async_generator])
+@pytest.mark.filterwarnings("error")
+def test_what_a_wrapper_returns_before_it_has_begun_uses_no_key(function: Any, world: World) -> None:
+    guarded = once("late", key="order_id")(wrapped(function)).using(world.services)
+    with pytest.raises(DefinitionError, match="of which nothing has run; put @once below the wrapper"):
+        guarded(ORDER)
+    assert world.told()[-1] == "raised"
+
+    @once("late", key="order_id")
+    def mended(order: Any) -> str:
+        return "made"
+
+    assert mended.using(world.services)(ORDER) == "made", "by the release that mends it"
+
+
+def test_nor_does_what_an_async_function_returns(world: World) -> None:
+    with pytest.raises(DefinitionError, match="it got a coroutine from its function"):
+        asyncio.run(once("late", key="order_id")(nested).using(world.services)(ORDER))
 
 
 def test_a_result_that_cannot_come_back_completes_its_key_without_one(world: World) -> None:

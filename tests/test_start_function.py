@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -202,6 +203,21 @@ def test_another_body_is_refused_also_while_nobody_knows_what_became_of_the_firs
     shop.clock.advance(seconds=13 * 3_600)
     assert door.post(body={"order_id": "o2"}).content["error"] == "KEY_REUSED"
     assert door.post().status == 202
+
+
+def test_a_request_whose_message_no_queue_takes_has_not_used_its_key(shop: Scene) -> None:
+    """Its function has made more of it."""
+
+    def read(request: StartRequest) -> tuple[str, dict[str, Any]]:
+        assert isinstance(request.body, dict)
+        return "o1", {**request.body, "note": request.body["note"] * 6}
+
+    door = Door(shop, object_field=None, read=read)
+    long = random.Random(1).randbytes(LONGEST_BODY * 2 // 5).hex()
+    assert door.post(body={"order_id": "o1", "note": long}).content["error"] == "TOO_LARGE"
+    assert door.started() == []
+    assert door.post(body={"order_id": "o1", "note": "x"}).status == 202
+    assert len(door.started()) == 1
 
 
 def test_keys_of_two_callers_are_two_keys(shop: Scene) -> None:

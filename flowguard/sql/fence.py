@@ -2,7 +2,7 @@
 
 ::
 
-    begin   INSERT … DO NOTHING, SELECT … FOR UPDATE      the row of the flow's object is locked
+    begin   INSERT … ON CONFLICT … RETURNING              the row of the flow's object is locked
             the hop's result is there                     return it: nothing runs
             a newer request or claim has written          FenceIsNewer: nothing runs
             else                                          the statements run
@@ -41,7 +41,7 @@ SCHEMA: Final = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
 )"""
 """What makes the table of the fences. It has a row for each object; times are in ms since 1970."""
 
-_ADD: Final = f"""INSERT INTO {TABLE}
+ADD: Final = f"""INSERT INTO {TABLE}
     (flow, object_id, request_id, requested_at, hop, reset_by, epoch, results, written_at)
     VALUES (:flow, :object_id, '', 0, 0, '', 0, '{{}}', :written_at)
     ON CONFLICT (flow, object_id) DO NOTHING"""  # noqa: S608 - the name is a constant
@@ -49,12 +49,27 @@ _ADD: Final = f"""INSERT INTO {TABLE}
 READ: Final = f"""SELECT request_id, requested_at, hop, reset_by, epoch, written_at, results FROM {TABLE}
     WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
 
-READ_AND_LOCK: Final = f"{READ.replace('results', 'results, pg_current_xact_id()::text')} FOR UPDATE"
-"""The same in PostgreSQL, with the number of the transaction. Copies of the hop wait here."""
+LOCK: Final = f"""{ADD.replace("NOTHING", f"UPDATE SET hop = {TABLE}.hop")}
+    RETURNING request_id, requested_at, hop, reset_by, epoch, written_at, results, pg_current_xact_id()::text"""
+"""Both in PostgreSQL, with the number of the transaction. Copies of the hop wait here.
+
+This and :data:`WRITE_SAME` find the row by its key and no scan: at SERIALIZABLE a scan of a small table would be a read
+of all its rows, and workers of other objects would fail.
+"""
 
 WRITE: Final = f"""UPDATE {TABLE} SET request_id = :request_id, requested_at = :requested_at, hop = :hop,
     reset_by = :reset_by, epoch = :epoch, results = :results, written_at = :written_at
     WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
+
+WRITE_SAME: Final = f"""INSERT INTO {TABLE}
+    (flow, object_id, request_id, requested_at, hop, reset_by, epoch, results, written_at)
+    SELECT CAST(:flow AS text), CAST(:object_id AS text), CAST(:request_id AS text), CAST(:requested_at AS bigint),
+    CAST(:hop AS bigint), CAST(:reset_by AS text), CAST(:epoch AS bigint), CAST(:results AS text),
+    CAST(:written_at AS bigint) WHERE pg_current_xact_id()::text = :transaction
+    ON CONFLICT (flow, object_id) DO UPDATE SET request_id = excluded.request_id,
+    requested_at = excluded.requested_at, hop = excluded.hop, reset_by = excluded.reset_by, epoch = excluded.epoch,
+    results = excluded.results, written_at = excluded.written_at RETURNING hop"""
+"""The same in PostgreSQL, in the transaction of that number alone."""
 
 
 def _forgetting(flow: str, object_id: str) -> str:
@@ -87,7 +102,7 @@ class Transaction(Protocol):
         """Run a statement with ``:name`` for its parameters. Return its rows, none where it returns none."""
 
     def locked(self, place: Mapping[str, str | int]) -> Sequence[Any]:
-        """Read the row of an object, which stays locked until the transaction ends."""
+        """Read the row of an object, or add it as of ``written_at``. It stays locked until the transaction ends."""
 
     def written(self, values: Mapping[str, str | int]) -> bool:
         """Write the row. Answer whether the transaction is still the one in which it was locked."""
@@ -215,8 +230,7 @@ def _made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[
     place: dict[str, str | int] = {"flow": fence.flow, "object_id": fence.object_id}
     now: dict[str, str | int] = {"written_at": fence.now}
     with database.transaction() as transaction:
-        transaction.rows(_ADD, {**place, **now})
-        row = [_text(value) for value in transaction.locked(place)]
+        row = [_text(value) for value in transaction.locked({**place, **now})]
         results = fence.results_of(row)
         if key in results:
             return results[key]
@@ -248,14 +262,13 @@ class LockedRow:
         self._transaction = ""
 
     def locked(self, place: Mapping[str, str | int]) -> Sequence[Any]:
-        (row,) = self._rows(READ_AND_LOCK, place)
+        (row,) = self._rows(LOCK, place)
         *values, number = row
         self._transaction = _text(number)
         return values
 
     def written(self, values: Mapping[str, str | int]) -> bool:
-        same = f"{WRITE} AND pg_current_xact_id()::text = :transaction RETURNING hop"
-        return len(self._rows(same, {**values, "transaction": self._transaction})) == 1
+        return len(self._rows(WRITE_SAME, {**values, "transaction": self._transaction})) == 1
 
 
 def _text(value: Any) -> Any:

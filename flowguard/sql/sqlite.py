@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from flowguard.errors import RunFailed
-from flowguard.sql.fence import READ, TABLE, WRITE, Transaction, check_connect, checked_connection
+from flowguard.sql.fence import ADD, READ, TABLE, WRITE, Transaction, check_connect, checked_connection
 
 
 class SQLite:
@@ -62,6 +62,7 @@ class SQLiteTransaction:
 
     def locked(self, place: Mapping[str, str | int]) -> Sequence[Any]:
         """Read the row: the transaction has the whole database for itself."""
+        self.rows(ADD, place)
         (row,) = self.rows(READ, place)
         return row
 

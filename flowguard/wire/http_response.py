@@ -22,6 +22,12 @@ _OF_PAGES: Final = {
 }
 
 
+_MOST_OF_LAMBDA: Final = 6 * 1024 * 1024
+_MOST_BEHIND_A_LOAD_BALANCER: Final = 1024 * 1024
+_KEPT_FOR_HEADERS: Final = 16 * 1024
+"""Bytes: what a function may answer, and what is kept of that for its headers and the form around them."""
+
+
 class HttpResponse(NamedTuple):
     """A response.
 
@@ -37,7 +43,28 @@ class HttpResponse(NamedTuple):
 
 def json_response(status: int, content: Mapping[str, object], **headers: str) -> HttpResponse:
     """Make a response with a JSON object. An underscore in a header's name stands for a hyphen."""
-    return HttpResponse(status, _headers({"Content-Type": "application/json"}, headers), f"{json.dumps(content)}\n")
+    return HttpResponse(status, _headers({"Content-Type": "application/json"}, headers), f"{_text(content)}\n")
+
+
+def room_for_body(event: object) -> int:
+    """Return how many bytes of a function's answer its body may take, as JSON: what Lambda and the gateway take."""
+    is_small = http_source(event) is HttpSource.LOAD_BALANCER
+    return (_MOST_BEHIND_A_LOAD_BALANCER if is_small else _MOST_OF_LAMBDA) - _KEPT_FOR_HEADERS
+
+
+def size_of_body(response: HttpResponse) -> int:
+    """Return how many bytes the body takes in the function's answer: Lambda writes it once more as JSON."""
+    return len(json.dumps(response.body, ensure_ascii=False).encode())
+
+
+def _text(content: Mapping[str, object]) -> str:
+    """Return the JSON text, with its characters as they are where UTF-8 has them."""
+    text = json.dumps(content, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(content)
+    return text
 
 
 def page_response(status: int, page: Page, **headers: str) -> HttpResponse:

@@ -13,7 +13,7 @@ from flowguard.payload.http_source import http_source
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded, printable
 from flowguard.wire.http_request import HttpRequest, read_http_request
-from flowguard.wire.http_response import HttpResponse, json_response, lambda_response
+from flowguard.wire.http_response import HttpResponse, json_response, lambda_response, room_for_body, size_of_body
 from flowguard.worker.ports import Services
 from flowguard.worker.start_rule import Forbidden, ReaderBroken, UnreadableType
 from flowguard.worker.starts import Accepted, KeyTaken, LinkExpired, Starts
@@ -58,28 +58,28 @@ class HttpStarts(NamedTuple):
         Raises :class:`EnvelopeError` for the event of anything else, whose sender could not read a response.
         """
         try:
-            return self._responded(read_http_request(event))
+            return self._responded(read_http_request(event), room_for_body(event))
         except Exception as error:  # whatever it is, the client gets a status
             if http_source(event) is None:
                 raise
             return _problem(error)
 
-    def _responded(self, request: HttpRequest) -> HttpResponse:
+    def _responded(self, request: HttpRequest, room: int) -> HttpResponse:
         match request.method:
             case "POST":
-                return _accepted(self.start(request, _wanted(request)))
+                return _accepted(self.start(request, _wanted(request)), room)
             case "GET":
-                return self._looked(request)
+                return self._looked(request, room)
             case _:
                 content = {"error": "METHOD", "detail": "POST starts a run, GET of its link watches it."}
                 return json_response(405, content, Allow=_ALLOWED)
 
-    def _looked(self, request: HttpRequest) -> HttpResponse:
+    def _looked(self, request: HttpRequest, room: int) -> HttpResponse:
         links = request.values("run")
         seen = self.look(request, links[0]) if len(links) == 1 else None
         if seen is None:
             return json_response(404, {"error": "NOT_FOUND", "detail": "This link watches no run."})
-        return _seen(200, seen, {})
+        return _seen(200, seen, {}, room)
 
 
 def _wanted(request: HttpRequest) -> int | None:
@@ -90,19 +90,23 @@ def _wanted(request: HttpRequest) -> int | None:
 # -- what it is answered ----------------------------------------------------------------------------------------------
 
 
-def _accepted(accepted: Accepted) -> HttpResponse:
+def _accepted(accepted: Accepted, room: int) -> HttpResponse:
     watch = f"?run={accepted.link}"
-    return _seen(200 if accepted.seen.is_over else 202, accepted.seen, {"watch": watch}, Location=watch)
+    return _seen(200 if accepted.seen.is_over else 202, accepted.seen, {"watch": watch}, room, Location=watch)
 
 
-def _seen(status: int, seen: Watched, content: dict[str, object], **headers: str) -> HttpResponse:
+def _seen(status: int, seen: Watched, first: dict[str, object], room: int, **headers: str) -> HttpResponse:
+    """Return the response. A result that takes more than ``room`` bytes is none that a gateway could hand on."""
     again = {} if seen.is_over else {"Retry_After": str(LOOK_AGAIN_AFTER)}
-    content = {**content, "state": seen.progress.value}
+    content = {**first, "state": seen.progress.value}
     if seen.error is not None:
         content["error"] = seen.error
     elif seen.progress is Progress.DONE and seen.shows_result:
         content["result"] = seen.result
-    return json_response(status, content, **headers, **again)
+    response = json_response(status, content, **headers, **again)
+    if "result" in content and size_of_body(response) > room:
+        return _seen(status, seen._replace(result=None, error=TooLarge.__name__), first, room, **headers)
+    return response
 
 
 _REFUSALS: Final[tuple[tuple[type[Exception], int, str, str], ...]] = (

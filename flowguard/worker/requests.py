@@ -25,11 +25,23 @@ def send_request(
 ) -> None:
     """Send the request. ``attributes`` go along beside flowguard's own, ``delay`` is in seconds.
 
-    Raises :class:`SendFailed`, and :class:`RunFailed` for a delay where only a standard queue could delay it.
+    Raises :class:`SendFailed`, and what :func:`request_send` raises.
+    """
+    send = request_send(signer, message, to, attributes, delay=delay)
+    if refusals := sender.send([send]):
+        raise SendFailed({str(send.to): refusal.why for refusal in refusals.values()})
+
+
+def request_send(
+    signer: Signer, message: Message, to: Destination, attributes: Mapping[str, Attribute], *, delay: int = 0
+) -> Send:
+    """Return what sends the request. Raises :class:`TooLarge` for a message that no queue takes.
+
+    And :class:`RunFailed` for a delay where only a standard queue could delay it.
     """
     if delay and (not isinstance(to, Queue) or to.fifo):
         raise RunFailed(f"a request to {to} cannot be sent later; only standard queues do that")
-    send = Send(
+    return Send(
         Kind.SIDE,
         to,
         message.text,
@@ -38,5 +50,3 @@ def send_request(
         delay=delay,
         group=message.object_id,
     ).checked()
-    if refusals := sender.send([send]):
-        raise SendFailed({str(send.to): refusal.why for refusal in refusals.values()})

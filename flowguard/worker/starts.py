@@ -27,7 +27,7 @@ from flowguard.wire.signing import Keyring
 from flowguard.wire.tokens import SETTING
 from flowguard.wire.watch_link import WatchLink, read_watch_link
 from flowguard.worker.ports import Budget, Services
-from flowguard.worker.requests import send_request
+from flowguard.worker.requests import request_send, send_request
 from flowguard.worker.start_rule import Asked, StartRule
 from flowguard.worker.watched_runs import Progress, Watched, watched
 
@@ -92,7 +92,7 @@ class Starts:
         """Start the run of a request, and wait for its end as long as is wanted."""
         keys = self._ring().keys()
         asked, now = self._rule.asked(request), self._services.clock.now()
-        self._message(asked, None, now)  # what the flow would refuse uses no key
+        self._check(asked, now)
         if asked.key is None:
             link, is_repeat = self._sent(asked, None, now), False
         else:
@@ -116,6 +116,11 @@ class Starts:
         if (ring := self._services.tokens.ring) is None:
             raise SettingsError(SETTING, "is not set, and links need a key; write id:secret, or where that is stored")
         return ring
+
+    def _check(self, asked: Asked, now: int) -> None:
+        """Raise what the flow or its queue would refuse, before the request uses its key."""
+        message, inbox = self._message(asked, self._chosen_id(asked, now), now)
+        request_send(self._services.signer, message, inbox, {})
 
     def _message(self, asked: Asked, request_id: str | None, at: int) -> tuple[Message, Destination]:
         """Return the message with its destination. Raises what the flow would refuse."""
@@ -147,8 +152,7 @@ class Starts:
             return self._met(answer, asked), True
         before = answer.before
         at = now if before is None or before.status is EntryStatus.COMPLETED else before.begun_at
-        chosen = None if self._rule.flow.request_id is not None else self._request_id(ask, at)
-        link = self._sent(asked, chosen, at)
+        link = self._sent(asked, self._chosen_id(asked, at), at)
         self._finish(answer, link)
         return link, before is not None
 
@@ -161,9 +165,14 @@ class Starts:
             raise KeyBusy("the key is claimed all the time")
         raise KeyTaken("the key was used with another request")
 
-    def _request_id(self, ask: KeyAsk, begun_at: int) -> str:
-        """Return the id of a key's request. A key that is used again after it was forgotten has another."""
-        return f"{ask.key[:32]}-{str(ask.digest)[:16]}-{begun_at}"
+    def _chosen_id(self, asked: Asked, begun_at: int) -> str | None:
+        """Return the id of a key's request. A key that is used again after it was forgotten has another.
+
+        None where the flow chooses it, or nobody.
+        """
+        if asked.key is None or self._rule.flow.request_id is not None:
+            return None
+        return f"{asked.key[:32]}-{asked.digest[:16]}-{begun_at}"
 
     def _finish(self, claim: KeyClaim, link: WatchLink) -> None:
         """Note what was started. Where that fails, a repeat sends the same request again."""

@@ -16,8 +16,10 @@ import pytest
 from flowguard.errors import RunFailed
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sql.fence import (
+    LOCK,
     MOST_RESULTS,
     READ,
+    WRITE_SAME,
     ConnectionLost,
     FenceIsNewer,
     LockedRow,
@@ -250,13 +252,15 @@ def test_in_postgres_the_row_is_written_in_the_transaction_in_which_it_was_locke
     asked: list[tuple[str, Mapping[str, object]]] = []
 
     def rows(sql: str, parameters: Mapping[str, object]) -> list[tuple[object, ...]]:
-        asked.append((sql.partition(" ")[0], parameters))
-        return [("r-1", 1, 1, "", 1, "{}", b"817")] if sql.startswith("SELECT") else [(1,)] * (parameters["hop"] == 1)
+        asked.append((sql, parameters))
+        if sql == LOCK:
+            return [("r-1", 1, 1, "", 1, 1, "{}", b"817")]
+        return [(1,)] * (parameters["hop"] == 1)
 
     row = LockedRow(rows)
-    assert row.locked({"flow": "f"}) == ["r-1", 1, 1, "", 1, "{}"]
+    assert row.locked({"flow": "f"}) == ["r-1", 1, 1, "", 1, 1, "{}"]
     assert (row.written({"hop": 1}), row.written({"hop": 2})) == (True, False)
-    assert asked[1] == ("UPDATE", {"hop": 1, "transaction": "817"})
+    assert asked[1] == (WRITE_SAME, {"hop": 1, "transaction": "817"})
 
 
 class Losing:

@@ -11,6 +11,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from flowguard.errors import RunFailed
+from flowguard.names.ids import ObjectId
 from flowguard.sql import Postgres
 from flowguard.sql.fence import SqlFence, made_once
 from tests.sql.databases import kept_connections, queried, schema_of_its_own
@@ -166,3 +167,25 @@ def test_what_is_locked_waits_and_finds_the_result(address: str) -> None:
         first = made_once(Postgres(connect), FIRST, "book", slowly)
         assert others[0].result(30) == first
     assert len(queried(address, "SELECT * FROM bookings")) == 1
+
+
+def test_where_transactions_are_serialized_workers_of_other_objects_do_not_meet(address: str) -> None:
+    """PostgreSQL scans a small table rather than its index, and has read all its rows then."""
+    rows = "SELECT 'x', 'o' || n, '', 0, 0, '', 0, '{}', 0 FROM generate_series(1, 20) n"
+    queried(address, f"INSERT INTO flowguard_fence {rows}")
+    queried(address, "ANALYZE flowguard_fence")
+
+    with kept_connections(address) as connect:
+
+        def serialized() -> psycopg.Connection[Any]:
+            connection = connect()
+            connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+            return connection
+
+        def beside_another(cursor: Any) -> str:
+            other = FIRST._replace(object_id=ObjectId("o-2"))
+            made_once(Postgres(serialized), other, "book", book)
+            return book(cursor)
+
+        made_once(Postgres(serialized), FIRST, "book", beside_another)
+    assert len(queried(address, "SELECT * FROM bookings")) == 2
