@@ -15,7 +15,7 @@ from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
 from flowguard.stage import AnyStage
 from flowguard.text.printable import bounded, printable
-from flowguard.wire.envelope import BadRecord, Envelope, normalize
+from flowguard.wire.envelope import BadRecord, normalize
 from flowguard.wire.kafka_records import is_kafka_record, named_for_lambda
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending
@@ -23,6 +23,7 @@ from flowguard.worker.observed import checked_observers, invocation_span, observ
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.routing import Routes
 from flowguard.worker.sending import may_send
+from flowguard.worker.unread import begun_and_held
 
 
 class LambdaBudget:
@@ -88,14 +89,9 @@ class LambdaHandler:
                 function_arn=function_arn,
                 names=self._services.names,
             )
-            good: list[Envelope] = []
-            bad: list[BadRecord] = []
-            for record in records:
-                if isinstance(record, Envelope):
-                    good.append(record)
-                else:
-                    bad.append(record)
-                    tell_unreadable(self._services, record)
+            bad = [record for record in records if isinstance(record, BadRecord)]
+            for record in bad:
+                tell_unreadable(self._services, record)
             batch = Batch(
                 self.routes,
                 self._services,
@@ -105,7 +101,8 @@ class LambdaHandler:
                 weak_flows=self._weak_flows,
                 together=self.together,
             )
-            return lambda_answer(batch.run(good), batch.unopened(bad) if bad else bad)
+            left = batch.unopened(bad) if bad else bad
+            return lambda_answer(batch.run(*begun_and_held(records, left)), left)
 
 
 def tell_unreadable(services: Services, bad: BadRecord) -> None:

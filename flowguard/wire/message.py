@@ -66,6 +66,9 @@ WEAK = "weak"
 SEEMS = "seems"
 """The key of the place that says which object an unreadable payload seems to name: for who looks at a dead letter."""
 
+FIFO_GROUP = "fifo_group"
+"""The key of the place that says from which group of a FIFO queue a dead letter's record was, if not its object's."""
+
 OWN_ATTRIBUTES = frozenset({REQUEST_ID, REQUESTED_AT, FLOW_STAGE, PLACE})
 _MOST_ATTRIBUTES = 10
 """Of a message in SQS."""
@@ -338,6 +341,7 @@ class Place(NamedTuple):
     is_event: bool = False
     seems: ObjectId | None = None
     """The object that a dead letter's payload seems to name, which no stage could read. It decides nothing."""
+    fifo_group: str | None = None
     resumed: bool = False
     answer_to: str | None = None
     cancelled: str | None = None
@@ -440,8 +444,7 @@ def _cancelled(data: dict[str, Any]) -> str | None:
     return read_reason(data[CANCELLED])
 
 
-def _seems(data: dict[str, Any]) -> ObjectId | None:
-    value = data.get(SEEMS)
+def _id_or_none(value: Any) -> ObjectId | None:
     return ObjectId(value) if isinstance(value, str) and value and not id_problem(value) else None
 
 
@@ -493,7 +496,8 @@ _PARTS: Final[Mapping[str, tuple[str, Callable[[dict[str, Any]], Any]]]] = {
     SIGNATURE: ("signature", _signature),
     WEAK: ("is_weak", lambda data: data[WEAK] is True),
     EVENT: ("is_event", lambda data: data[EVENT] is True),
-    SEEMS: ("seems", _seems),
+    SEEMS: ("seems", lambda data: _id_or_none(data[SEEMS])),
+    FIFO_GROUP: ("fifo_group", lambda data: _id_or_none(data[FIFO_GROUP])),
     RESUMED: ("resumed", lambda data: data[RESUMED] is True),
     ANSWER_TO: ("answer_to", _answer_to),
     CANCELLED: ("cancelled", _cancelled),

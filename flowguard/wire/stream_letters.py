@@ -37,6 +37,19 @@ def stream_letter_problem(text: str) -> str | None:
     return (_given_up(value) or _left(value) or _unread(value)) if isinstance(value, dict) else None
 
 
+def readable_now(text: str) -> dict[str, Any] | None:
+    """Return the record of a stream that an earlier release has parked as it came, and this one can read.
+
+    None for any other text. Such a letter has no attributes: a message of a stage has some.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_record = isinstance(value, dict) and position_of(value) is not None and _unread(value) is None
+    return value if is_record else None
+
+
 def _given_up(value: Mapping[str, Any]) -> str | None:
     """Name the records of Lambda's OnFailure notice, which has only their numbers. None if it is no such notice."""
     if not isinstance(value.get("requestContext"), dict):

@@ -86,8 +86,10 @@ class Batch:
         self._longest: dict[AnyStage, int] = {}
         self._outages = Outages(services, self._emitter, routes.flows)
 
-    def run(self, envelopes: Sequence[Envelope]) -> list[Ending]:
+    def run(self, envelopes: Sequence[Envelope], held: Sequence[Envelope] = ()) -> list[Ending]:
         """Process the envelopes and return their endings in order. Those that say ``ack`` are done with.
+
+        The endings of the ``held``, which stay in their queue untouched, come after them.
 
         Of a FIFO queue each record's messages are sent before the next record is begun, and after one that stays in
         its queue the rest of its group stays too, untouched. A record that stays unread is to be seen again at once.
@@ -98,6 +100,7 @@ class Batch:
         try:
             endings = self._in_turn(envelopes) if batches is None else self._in_waves(envelopes, batches)
             endings = dispatch(self._services, self._emitter, endings)
+            endings += [self._returned(envelope, _HELD) for envelope in held]
             if self._given_up is not None:
                 endings = [self._parked_at_last(ending) for ending in endings]
             self._hand_back(endings)

@@ -23,7 +23,7 @@ from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service
 from flowguard.wire.records import open_record
-from flowguard.wire.stream_letters import stream_letter_problem
+from flowguard.wire.stream_letters import readable_now, stream_letter_problem
 from flowguard.worker.record_sources import RecordKind
 from flowguard.worker.routing import Routes
 from flowguard.worker.undeliverable import Undeliverable, bound_for
@@ -78,6 +78,8 @@ class Letter:
                 return unsent
             if source_arn is None and (of_stream := stream_letter_problem(letter.text)) is not None:
                 return replace(letter, problem=bounded(of_stream))
+            if source_arn is None and not received.get("MessageAttributes"):
+                record = readable_now(letter.text) or record
             return letter._of_message(record, now, flow)
         except (EnvelopeError, ValueError) as error:
             return replace(letter, problem=bounded(str(error)))

@@ -69,7 +69,8 @@ class FailPhase:
         message, now = arrival.message, self._services.clock.now()
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
-        age = timedelta(milliseconds=now - message.requested_at)
+        asked_at = message.requested_at or (message.first_error or note).at  # a record of Kafka may have no time
+        age = timedelta(milliseconds=now - asked_at)
         attempt = Attempt(message.retry, age, longest_delay=_longest_delay(arrival))
         match after_failure(error, policy, attempt, self._services.draw):
             case Never(why):

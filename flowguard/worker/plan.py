@@ -5,7 +5,6 @@ It is pure, and the one place that knows the endings.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Never
@@ -15,7 +14,6 @@ from flowguard.errors import Reject, RunFailed, TooLarge, TooManyWrites
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
 from flowguard.items.writes import MOST_WRITES
-from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Next, WaitFor
 from flowguard.payload.encoding import encode, encode_json
 from flowguard.payload.readable import written
@@ -30,7 +28,7 @@ from flowguard.step import AnyStep, NoState
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend_alone
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
+from flowguard.wire.message import FIFO_GROUP, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
 from flowguard.wire.sealed_message import sealed_message
 from flowguard.wire.send_ids import IdKind, digest_of, id_of, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
@@ -38,7 +36,7 @@ from flowguard.worker.failure_note import veiled
 from flowguard.worker.group_parts import SavedGroup
 from flowguard.worker.lifetimes import Lifetimes, lifetimes_of
 from flowguard.worker.replies import answer_place, end_body, takes_callers
-from flowguard.worker.resend import as_it_came, resent, sent_again
+from flowguard.worker.resend import as_it_came, marked, sent_again
 from flowguard.worker.restart import first_message_text
 
 if TYPE_CHECKING:
@@ -362,7 +360,8 @@ def dead_letter(
     """Build the dead letter of a message.
 
     It is the original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error.
-    Where no object could be read it says which one the payload seems to name. Where not even the redrive fits beside
+    Where no object could be read it says which one the payload seems to name, and of a record of a FIFO queue in which
+    group it was, if that is not its object's. Where not even the redrive fits beside
     the message it is the record as it came, as SQS would have moved it.
 
     Raises :class:`flowguard.errors.TooLarge` where the dead letters take less than the queue that the message came by.
@@ -370,24 +369,20 @@ def dead_letter(
     letter_id, group = id_of(IdKind.LETTER, message, unnamed(message, envelope.first_id)), message.object_id
     letter = Send(Kind.DEAD, flow.dead_letters, "", letter_id, group=group or message.request_id)
     parked = message.redriven(veiled(flow, error))
-    if not message.object_id and (seems := flow.object_in(message.body)) is not None:
+    group_id = envelope.group_id if envelope.is_fifo else None
+    marks = {
+        SEEMS: None if message.object_id else flow.object_in(message.body),
+        FIFO_GROUP: None if group_id == message.object_id else group_id,
+    }
+    if any(marks.values()):
         with suppress(Reject):  # a letter that is at its limit does without
-            return _marked(letter, parked, seems, envelope, signer)
+            return marked(letter, marks, parked, envelope, signer)
     try:
         return sent_again(letter, parked, envelope, signer)
     except TooLarge:
         if message.redrive:  # as it came it would look like the letter that was redriven, and change nothing
             raise
         return as_it_came(letter, envelope).checked()
-
-
-def _marked(letter: Send, parked: Message, seems: ObjectId, envelope: Envelope, signer: Signer) -> Send:
-    """Build a letter that names the object which its payload seems to name."""
-    attributes = signed_attributes(parked, signer)
-    place = {**json.loads(attributes[PLACE].value), SEEMS: seems}
-    marked = {**attributes, PLACE: Attribute.string(json.dumps(place, separators=(",", ":")))}
-    body, beside = resent(envelope, marked)
-    return letter._replace(body=body, attributes=beside).checked()
 
 
 def letter_or_why(

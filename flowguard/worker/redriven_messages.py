@@ -49,7 +49,8 @@ def sent_back(letter: Letter, to: Destination, signer: Signer = UNSIGNED) -> Sen
     envelope, extras = _envelope(letter), {} if letter.is_parked else _next_redrive(letter, message, signer)
     message_id = id_of(IdKind.REDRIVE, message, _told_apart(letter, message))
     body, attributes = resend(envelope, extras)
-    wrapped = Send(Kind.SIDE, to, body, message_id, attributes, group=letter.group_id or message.object_id)
+    group = _place(letter).fifo_group or letter.group_id or message.object_id
+    wrapped = Send(Kind.SIDE, to, body, message_id, attributes, group=group)
     return fitting(wrapped, envelope, extras)
 
 

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -18,7 +19,7 @@ from flowguard.errors import Reject, TooLarge
 from flowguard.protocol.outbox import Send, attributes_problem
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, plain, resend, resend_alone
-from flowguard.wire.message import Message
+from flowguard.wire.message import PLACE, Message
 from flowguard.wire.signing import Signer, signed_attributes
 from flowguard.wire.stream_letters import place_letter
 
@@ -33,6 +34,17 @@ def sent_again(send: Send, message: Message, envelope: Envelope, signer: Signer)
     body, attributes = resent(envelope, extras)
     wrapped = send._replace(body=body, attributes=attributes)
     return fitting(wrapped, envelope, extras, signed_attributes(short, signer))
+
+
+def marked(send: Send, marks: Mapping[str, str | None], message: Message, envelope: Envelope, signer: Signer) -> Send:
+    """Return ``send`` with the text of the envelope, and a place that has the marks which are not None.
+
+    Raises :class:`flowguard.errors.Reject` where no queue takes it.
+    """
+    extras = signed_attributes(message, signer)
+    place = {**json.loads(extras[PLACE].value), **{key: mark for key, mark in marks.items() if mark is not None}}
+    body, beside = resent(envelope, {**extras, PLACE: Attribute.string(json.dumps(place, separators=(",", ":")))})
+    return send._replace(body=body, attributes=beside).checked()
 
 
 def fitting(wrapped: Send, envelope: Envelope, *extras: Mapping[str, Attribute]) -> Send:

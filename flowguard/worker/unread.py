@@ -6,6 +6,8 @@ letters as they are, so that none of them is received a hundred times.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flowguard.errors import Reject, TooLarge
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
@@ -43,6 +45,26 @@ def is_unopened_parked(services: Services, emitter: Emitter, flow: AnyFlow, bad:
         return False
     letter = as_it_came(_letter(flow, bad.envelope), bad.envelope)
     return _is_sent(services, emitter, letter, bad.envelope, str(bad.error))
+
+
+def begun_and_held(
+    records: Sequence[Envelope | BadRecord], left: Sequence[BadRecord]
+) -> tuple[list[Envelope], list[Envelope]]:
+    """Return the envelopes to be begun, and those of FIFO groups behind a record that is ``left`` in its queue."""
+    if not left:
+        return [record for record in records if isinstance(record, Envelope)], []
+    begun: list[Envelope] = []
+    held: list[Envelope] = []
+    stopped = set[tuple[str | None, str | None]]()
+    places = {bad.index for bad in left}
+    for record in records:
+        envelope = record.envelope if isinstance(record, BadRecord) else record
+        group = None if envelope is None or not envelope.is_fifo else (envelope.queue_arn, envelope.group_id)
+        if isinstance(record, Envelope):
+            (held if group in stopped else begun).append(record)
+        elif group is not None and record.index in places:
+            stopped.add(group)
+    return begun, held
 
 
 def _letter(flow: AnyFlow, envelope: Envelope) -> Send:

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from flowguard.destinations import Queue
 from flowguard.testing import dynamodb_event, kinesis_event
+from flowguard.wire.message import REQUEST_ID, REQUESTED_AT
 from flowguard.wire.stream_letters import place_letter, stream_letter_problem
 from flowguard.worker.dead_letters import Letter
+from flowguard.worker.redriven_messages import sent_back
 
 STREAM = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
+QUEUE = "arn:aws:sqs:eu-west-1:123456789012:orders"
 BATCH = {
     "shardId": "shardId-000000000001",
     "startSequenceNumber": "4959033827149025000",
@@ -128,3 +132,33 @@ def test_a_message_may_have_such_a_text(text: str) -> None:
     received = {"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": text}
     moved = {"DeadLetterQueueSourceArn": "arn:aws:sqs:eu-west-1:123456789012:notices"}
     assert Letter.read({**received, "Attributes": moved}, now=0).kind != "unreadable"
+
+
+def test_a_record_that_a_later_release_can_read_goes_back_as_the_request_that_it_was() -> None:
+    text = record(kinesis_event("orders", b'{"order_id": "o1"}', sequence="7", arrived_at=5_000))
+    letter = Letter.read({"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": text}, now=0)
+    assert (letter.kind, letter.text) == ("raw", '{"order_id": "o1"}')
+    back = sent_back(letter, Queue("orders"))
+    assert json.loads(back.body)["Message"] == '{"order_id": "o1"}'
+    assert back.attributes[REQUEST_ID].value == f"{STREAM}:shardId-000000000000;place=001.7"
+    assert back.attributes[REQUESTED_AT].value == "5000"
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        (record(kinesis_event("orders", b"x")), {"Attributes": {"DeadLetterQueueSourceArn": QUEUE}}),
+        (
+            record(kinesis_event("orders", b"x")),
+            {"MessageAttributes": {"colour": {"DataType": "String", "StringValue": "red"}}},
+        ),
+        ('{"eventSource": "aws:s3"}', {}),
+        ('["eventSource"]', {}),
+        ('"eventSource"', {}),
+        ('{"eventSource"', {}),
+        ('{"order_id": "o1"}', {}),
+    ],
+)
+def test_a_payload_that_looks_like_a_record_of_a_stream_stays_one(text: str, more: dict[str, object]) -> None:
+    letter = Letter.read({"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": text, **more}, now=0)
+    assert (letter.problem, letter.text) == (None, text)

@@ -678,6 +678,16 @@ def test_a_senders_word_of_what_it_seems_is_shown_only_where_it_may_be_an_id(see
     assert letter.facts(START)["object_id"] is None
 
 
+@pytest.mark.parametrize(
+    ("group", "sent_to"), [("acct-7", "acct-7"), (None, "o1"), ("", "o1"), (7, "o1"), ("o" * 100_000, "o1")]
+)
+def test_a_letter_goes_back_into_the_group_that_its_record_had(group: object, sent_to: str) -> None:
+    place = {**json.loads(message().attributes()["flowguard"].value), "redrive": 1, "fifo_group": group}
+    attributes = {**message().attributes(), "flowguard": Attribute.string(json.dumps(place))}
+    letter = Letter.read(received('{"order_id": "o1"}', attributes), now=START)
+    assert sent_back(letter, Queue("orders.fifo")).group == sent_to
+
+
 @pytest.mark.parametrize(("spare", "says_so"), [(0, False), (12, False), (13, True)])
 def test_a_letter_that_is_at_its_limit_does_without(spare: int, says_so: bool) -> None:
     def letter(body: str) -> Send:

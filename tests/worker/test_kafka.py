@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -18,6 +19,7 @@ from flowguard.testing import kafka_event
 from tests.scene import START, Order, Scene, scene
 from tests.worker.runtime.mishaps import boom
 
+QUEUE: Final = "arn:aws:sqs:eu-west-1:123456789012:price-order"
 ACKED: Final[dict[str, Any]] = {"batchItemFailures": []}
 
 
@@ -124,6 +126,22 @@ def test_what_fails_in_its_stage_is_tried_again_in_the_inbox_and_the_partition_g
     back = {**message, "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:price-order"}
     assert flow({"Messages": [back]}) == ACKED
     assert kept(at) == ["o0-1"]
+
+
+@pytest.mark.parametrize(("later", "ended"), [(0, False), (3_599, False), (3_601, True)])
+def test_a_record_without_a_time_is_given_up_so_long_after_its_first_failure(
+    later: int, ended: bool, at: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Mirror, "happens", staticmethod(boom))
+    policy = RetryPolicy(attempts=9, backoff=Fixed(0), give_up_after=timedelta(hours=1))
+    monkeypatch.setattr(Mirror, "retry", policy)
+    untimed = event((0, 15, ORDER))
+    untimed["records"]["orders-0"][0]["timestamp"] = -1
+    assert handler(at)(untimed) == ACKED
+    [retry] = at.sent("price-order")
+    at.clock.advance(seconds=later)
+    assert handler(at)({"Messages": [{**retry, "eventSourceARN": QUEUE}]}) == ACKED
+    assert len(at.sent("dead")) == ended
 
 
 def test_a_tombstone_is_a_request_too_and_the_later_offset_of_one_time_stays(at: Scene) -> None:

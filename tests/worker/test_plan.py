@@ -450,6 +450,23 @@ def test_a_dead_letter_says_which_object_it_seems_to_be_about_only_where_it_seem
     assert letter.attributes.keys() >= {REQUEST_ID, REQUESTED_AT, FLOW_STAGE}
 
 
+@pytest.mark.parametrize(
+    ("queue", "group", "known"),
+    [("carts.fifo", "acct-7", "acct-7"), ("carts.fifo", "c-1", None), ("carts", "acct-7", None)],
+)
+def test_a_letter_says_in_which_group_of_a_fifo_queue_its_record_was_if_not_in_its_objects(
+    queue: str, group: str, known: str | None
+) -> None:
+    of_group = envelope(sqs_event(queue, Cart(cart_id="c-1"), group=group))
+    message = MESSAGE._replace(object_id=ObjectId("c-1"))
+    letter = dead_letter(PriceCart, message, ERROR, of_group)
+    assert Place.parse(letter.attributes[PLACE].value).fifo_group == known
+    assert letter.group == "c-1", "a FIFO queue of dead letters keeps the order of an object"
+    unread = dead_letter(PriceCart, message._replace(object_id=ObjectId(""), body='{"cart_id":7}'), ERROR, of_group)
+    place = Place.parse(unread.attributes[PLACE].value)
+    assert (place.seems, place.fifo_group) == ("7", group if queue == "carts.fifo" else None)
+
+
 def test_a_letter_of_a_known_object_does_not_say_what_its_payload_seems_to_name() -> None:
     letter = dead_letter(PriceCart, MESSAGE._replace(body='{"cart_id":"another"}'), ERROR, RECEIVED)
     place = json.loads(letter.attributes[PLACE].value)

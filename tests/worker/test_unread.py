@@ -10,6 +10,7 @@ import pytest
 
 from flowguard.destinations import Queue, Topic
 from flowguard.events import EventType
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.wire.attributes import Attribute, read_attributes
@@ -94,6 +95,46 @@ def test_of_a_batch_the_others_are_worked_off(at: Scene) -> None:
     answer = at.handler({"Records": [bad, record(at.message())]})
     assert answer == {"batchItemFailures": [{"itemIdentifier": message_id(1)}]}
     assert at.priced() == 1
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("receives", "queue", "left"),
+    [(1, "price-order.fifo", [1, 2]), (3, "price-order.fifo", []), (1, "price-order", [1])],
+)
+def test_one_in_a_fifo_group_that_stays_unopened_holds_those_behind_it(
+    receives: int, queue: str, left: list[int], together: bool, at: Scene
+) -> None:
+    groups = ["red", "red", "red", "blue"]
+    records = [
+        record(at.order(f"o{place}", request_id=RequestId(f"r-{place}")), place, receives)
+        | {"eventSourceARN": f"arn:aws:sqs:eu-west-1:123456789012:{queue}"}
+        for place in range(4)
+    ]
+    for made, group in zip(records, groups, strict=True):
+        made["attributes"] = {**made["attributes"], "MessageGroupId": group}
+    records[1]["body"] = BROKEN
+    at.handler.together = together
+    answer = at.handler({"Records": records})["batchItemFailures"]
+    assert sorted(named["itemIdentifier"] for named in answer) == [message_id(place) for place in left]
+    handled = sorted(request_id for _, request_id, _ in at.script.handled)
+    assert handled == [f"r-{place}" for place in (0, 2, 3) if place not in left]
+    assert at.told(EventType.RETURNED) == len(set(left) - {1})
+
+
+def test_one_in_a_fifo_group_that_was_parked_holds_nothing(at: Scene) -> None:
+    made = [("red", 3), ("red", 1), ("blue", 1), ("blue", 1)]
+    records = [
+        record(at.order(f"o{place}", request_id=RequestId(f"r-{place}")), place, receives)
+        | {"eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:price-order.fifo"}
+        for place, (_, receives) in enumerate(made)
+    ]
+    for place, (group, _) in enumerate(made):
+        records[place]["attributes"] = {**records[place]["attributes"], "MessageGroupId": group}
+        records[place] |= {"body": BROKEN} if place in (0, 2) else {}
+    answer = at.handler({"Records": records})["batchItemFailures"]
+    assert sorted(named["itemIdentifier"] for named in answer) == [message_id(2), message_id(3)]
+    assert [request_id for _, request_id, _ in at.script.handled] == ["r-1"]
 
 
 def test_dead_letters_in_order_take_each_in_a_group_of_its_own(at: Scene) -> None:

@@ -609,7 +609,7 @@ TESTED: Final = (
         "denials that last for minutes, which the explorer's records do not wait for",
     ),
     Elsewhere(
-        r"^worker\.(resend\.|plan\.(dead_letter|_marked|letter_or_why)\b|"
+        r"^worker\.(resend\.|plan\.(dead_letter|letter_or_why)\b|"
         r"fail_phase\.FailPhase\.(_again|continued): except|given_up\.GivenUp\.judged: except TooLarge)",
         (
             "tests/worker/runtime/test_near_the_limit.py",
@@ -2085,7 +2085,7 @@ TESTED: Final = (
         "the explorer's batches have one record, and each can be read",
     ),
     Elsewhere(
-        r"^wire\.message\.(_seems|Place\.parse: \w+\.get|Message\.own_attributes: (self\.is_event|\w+\[EVENT))",
+        r"^wire\.message\.(_id_or_none|Place\.parse: \w+\.get|Message\.own_attributes: (self\.is_event|\w+\[EVENT))",
         ("tests/wire/test_message.py", "tests/worker/test_dead_letters.py", "tests/worker/runtime/test_bus_events.py"),
         "what only a dead letter and an event of EventBridge say of themselves",
     ),

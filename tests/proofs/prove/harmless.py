@@ -54,6 +54,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.start_rule.StartRule._body_key: except NoKey → catches every Exception",
         "worker.start_rule._json: except (ValueError, RecursionError) → catches every Exception",
         "wire.stream_letters.stream_letter_problem: except (ValueError, RecursionError) → catches every Exception",
+        "wire.stream_letters.readable_now: except (ValueError, RecursionError) → catches every Exception",
         "wire.stream_letters._unread: except EnvelopeError → catches every Exception",
         "wire.stream_records._data: except ValueError → catches every Exception",
         "wire.stream_records._data: except UnicodeDecodeError → catches every Exception",
