@@ -545,7 +545,7 @@ class InProgress(FlowguardError):
 
 
 class KeyReused(FlowguardError):
-    """The key was used with another payload, by a call that has completed, is at work or has died.
+    """The key was used with another payload. That call has completed, is at work or has died.
 
     The function was not called, and nothing was changed.
     """

@@ -112,7 +112,7 @@ class Forgetting(NamedTuple):
         self._write([{"DeleteRequest": {"Key": key}} for key in keys])
 
     def empty_asked(self, rows: Sequence[Item]) -> None:
-        """Write rows of groups again, without their data: they tell of children that have not begun."""
+        """Write the rows of children that have not begun again, without their data."""
         self._write([{"PutRequest": {"Item": row}} for row in rows])
 
     def empty_early(self, early: Early) -> bool:

@@ -91,7 +91,7 @@ class DynamoDBMemos:
         return size
 
     def prepare(self, claim: Claim) -> None:
-        """Seal a text as :meth:`remember` does, and keep nothing: a data key that seals is at hand afterwards."""
+        """Seal a text as :meth:`remember` does, to have the data key. Keep nothing."""
         about = about_of(run_key(claim.message.flow, claim.message.object_id), "memo")
         self._packing.pack("", None, about=about)
 

@@ -106,7 +106,7 @@ class EventSource:
         return self._queues.add(envelope, raw, queue, at)
 
     def copy(self, delivery: Delivery, at: int) -> Delivery:
-        """Add the record once more: SQS delivers each at least once, and so does a shard, from its checkpoint on.
+        """Add the record once more. SQS delivers each at least once; a shard does from its checkpoint on.
 
         A copy of a shard's record that comes later is of another mapping, which reads the stream once more.
         """

@@ -47,7 +47,7 @@ def json_response(status: int, content: Mapping[str, object], **headers: str) ->
 
 
 def room_for_body(event: object) -> int:
-    """Return how many bytes of a function's answer its body may take, as JSON: what Lambda and the gateway take."""
+    """Return how many bytes of JSON Lambda and the gateway take as the body of an answer."""
     is_small = http_source(event) is HttpSource.LOAD_BALANCER
     return (_MOST_BEHIND_A_LOAD_BALANCER if is_small else _MOST_OF_LAMBDA) - _KEPT_FOR_HEADERS
 

@@ -156,7 +156,7 @@ class Memos(Protocol):
         """
 
     def prepare(self, claim: Claim) -> None:
-        """Seal something, where the flow has a codec, and keep nothing. Raises what the codec raises."""
+        """Get the data key that seals, where the flow has a codec. Raises what the codec raises."""
 
     def holds(self, claim: Claim) -> bool:
         """Answer whether no other worker, no newer run and no cancellation has fenced the claim. Writes nothing."""

@@ -1,4 +1,4 @@
-"""Records that nobody here can take: they cannot be read or routed, or claim what their flow does not allow.
+"""Records that nobody here can read, route or believe.
 
 They wait some minutes, for a rolling deployment may bring the code that takes them. Then they are parked among the dead
 letters as they are, so that none of them is received a hundred times.
