@@ -219,7 +219,7 @@ def _end_of(flow: AnyFlow, run: _Run, now: int) -> int:
     answered, or the end of a run that had none yet. Later ones have had no answer of this run, and begin their own.
     """
     item = run.item
-    if flow.on_conflict is not ATTACH or run.is_forgotten or item.status is Status.FAILED:
+    if flow.on_conflict is not ATTACH or item.status is Status.FAILED:  # a trace is FAILED too
         return item.committed_at or now
     if item.status is Status.COMPLETED:
         return min(now, flow.good_until(item.committed_at) or item.committed_at)
