@@ -178,9 +178,8 @@ class Forgetter(NamedTuple):
         noted = self.forgetting.note_texts(*of, list(dict.fromkeys([*texts, *of_answers])), until)
         self._empty(flow, run, traces, until)
         groups = () if run is None else traces.groups  # without a run they may be of one that begins just now
-        late = [
-            key for key in self.reader.callers_of(of) if key not in traces.callers
-        ]  # some may have attached meanwhile
+        # some may have attached meanwhile
+        late = [key for key in self.reader.callers_of(of) if key not in traces.callers]
         self.forgetting.remove_rows([*traces.callers, *late, *traces.calls, *groups])
         self.forgetting.empty_asked(traces.asked)
         for started in traces.started:
