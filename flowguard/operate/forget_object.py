@@ -178,9 +178,8 @@ class Forgetter(NamedTuple):
         noted = self.forgetting.note_texts(*of, list(dict.fromkeys([*texts, *of_answers])), until)
         self._empty(flow, run, traces, until)
         groups = () if run is None else traces.groups  # without a run they may be of one that begins just now
-        late = [
-            key for key in self.reader.callers_of(of) if key not in traces.callers
-        ]  # some may have attached meanwhile
+        # some may have attached meanwhile
+        late = [key for key in self.reader.callers_of(of) if key not in traces.callers]
         self.forgetting.remove_rows([*traces.callers, *late, *traces.calls, *groups])
         self.forgetting.empty_asked(traces.asked)
         for started in traces.started:
@@ -219,7 +218,7 @@ def _end_of(flow: AnyFlow, run: _Run, now: int) -> int:
     answered, or the end of a run that had none yet. Later ones have had no answer of this run, and begin their own.
     """
     item = run.item
-    if flow.on_conflict is not ATTACH or run.is_forgotten or item.status is Status.FAILED:
+    if flow.on_conflict is not ATTACH or item.status is Status.FAILED:  # a trace is FAILED too
         return item.committed_at or now
     if item.status is Status.COMPLETED:
         return min(now, flow.good_until(item.committed_at) or item.committed_at)

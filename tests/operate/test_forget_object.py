@@ -549,8 +549,10 @@ def test_requests_of_a_group_that_have_not_begun_are_said_until_they_have() -> N
         key = not_begun(at, 1)
         until = next(int(row["ttl"]["N"]) for row in at.aws.items("flowguard") if row["sk"] == key["sk"])
         for rows in (3, 0):
+            epoch = item(at).epoch
             report = at.forget()
             assert (report.is_done, report.counts.get("rows of groups", 0)) == (False, rows - 1 if rows else 0)
+            assert item(at).epoch == epoch + 1, "the rows are of no newer run"
             [left] = [left for left in report.left if left.what == "requests to children"]
             assert left.number == 1
             assert left.why.startswith(
@@ -565,6 +567,23 @@ def test_requests_of_a_group_that_have_not_begun_are_said_until_they_have() -> N
         at.aws.client("dynamodb").put_item(TableName="flowguard", Item=begun)
         assert at.forget().is_complete
         assert [row for row in at.aws.items("flowguard") if row["pk"] == key["pk"]] == []
+
+
+def test_requests_that_have_not_begun_are_said_until_the_last_of_their_rows_expires() -> None:
+    with settled() as at:
+        later = at.clock.now() // 1000 + 90 * 86_400
+        for number in (0, 1, 2):
+            key = not_begun(at, number)
+            if number == 1:
+                at.aws.client("dynamodb").update_item(
+                    TableName="flowguard",
+                    Key=key,
+                    UpdateExpression="SET #ttl = :later",
+                    ExpressionAttributeNames={"#ttl": "ttl"},
+                    ExpressionAttributeValues={":later": {"N": str(later)}},
+                )
+        [left] = [left for left in at.forget().left if left.what == "requests to children"]
+        assert (left.number, iso(later * 1000) in left.why) == (3, True)
 
 
 @pytest.mark.parametrize("name", ["answer", "request_id", "object_id"])
