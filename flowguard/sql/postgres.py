@@ -64,7 +64,8 @@ class Postgres:
                 kept.close()  # or closed before: somebody has used it since
         connection = checked_connection(self._connect(), psycopg.Connection)
         if connection.info.transaction_status != TransactionStatus.IDLE:
-            raise RunFailed("the connection of step.sql has an open transaction; open one of its own. Nothing was done")
+            fix = "open one of its own, and commit what connect sets there, or set it by options='-c lock_timeout=5s'"
+            raise RunFailed(f"the connection of step.sql has an open transaction; {fix}. Nothing was done")
         return connection, False
 
     def _close_idle(self) -> None:
@@ -91,7 +92,7 @@ class PostgresTransaction:
         import psycopg
         from psycopg.rows import tuple_row
 
-        cursor = self._connection.cursor(row_factory=tuple_row)
+        cursor = psycopg.Cursor(self._connection, row_factory=tuple_row)  # of its own kind, whatever the user's is
         try:
             cursor.execute(in_words_of_psycopg(sql), parameters)
         except psycopg.errors.UndefinedTable:

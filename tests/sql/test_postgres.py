@@ -146,7 +146,9 @@ def test_an_open_transaction_is_refused(address: str) -> None:
             connection.execute("SELECT 1")
             return connection
 
-        with pytest.raises(RunFailed, match="has an open transaction"):
+        with pytest.raises(
+            RunFailed, match="has an open transaction; open one of its own, and commit what connect sets"
+        ):
             made_once(Postgres(begun), FIRST, "book", book)
 
 
@@ -157,6 +159,12 @@ def test_connections_may_be_set_as_the_user_likes(address: str, autocommit: bool
 
     with kept_connections(address, autocommit=autocommit, row_factory=dict_row) as connect:
         assert [made_once(Postgres(connect), FIRST, "book", number) for _ in range(2)] == ["7", "7"]
+
+
+@pytest.mark.parametrize("kind", [psycopg.RawCursor, psycopg.ClientCursor])
+def test_the_cursors_of_a_connection_are_for_the_statements_alone(address: str, kind: type[Any]) -> None:
+    with kept_connections(address, cursor_factory=kind) as connect:
+        assert made_once(Postgres(connect), FIRST, "book", lambda cursor: type(cursor).__name__) == kind.__name__
 
 
 def test_a_commit_among_the_statements_is_refused_by_psycopg(address: str) -> None:
