@@ -233,6 +233,16 @@ def test_a_mistake_in_what_shows_results_is_no_reason_to_deny_that_a_run_was_sta
     )
 
 
+@pytest.mark.parametrize(("waits", "status"), [("5", 410), ("0", 202)])
+def test_a_repeat_that_looks_for_a_run_of_which_nothing_is_known_is_told_so(
+    shop: Scene, waits: str, status: int
+) -> None:
+    door = Door(shop, keep=timedelta(days=365), wait=timedelta(seconds=5))
+    door.post(prefer="wait=0")
+    shop.clock.advance(seconds=60 * 86_400)
+    assert door.post(prefer=f"wait={waits}").status == status
+
+
 def test_keys_of_two_callers_are_two_keys(shop: Scene) -> None:
     door = Door(shop)
 

@@ -98,6 +98,8 @@ class Starts:
         else:
             link, is_repeat = self._once(asked, asked.key, now)
         seen = self._awaited(link, wanted, is_repeat=is_repeat)
+        if seen.progress is Progress.FORGOTTEN:
+            raise LinkExpired("the run item has expired")
         try:
             seen = self._shown(request, link, seen)
         except ReaderBroken as error:
