@@ -92,7 +92,7 @@ class PostgresTransaction:
         import psycopg
         from psycopg.rows import tuple_row
 
-        cursor = psycopg.Cursor(self._connection, row_factory=tuple_row)  # of its own kind, whatever the user's is
+        cursor = self._connection.cursor(row_factory=tuple_row)
         try:
             cursor.execute(in_words_of_psycopg(sql), parameters)
         except psycopg.errors.UndefinedTable:

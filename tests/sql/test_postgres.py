@@ -161,12 +161,6 @@ def test_connections_may_be_set_as_the_user_likes(address: str, autocommit: bool
         assert [made_once(Postgres(connect), FIRST, "book", number) for _ in range(2)] == ["7", "7"]
 
 
-@pytest.mark.parametrize("kind", [psycopg.RawCursor, psycopg.ClientCursor])
-def test_the_cursors_of_a_connection_are_for_the_statements_alone(address: str, kind: type[Any]) -> None:
-    with kept_connections(address, cursor_factory=kind) as connect:
-        assert made_once(Postgres(connect), FIRST, "book", lambda cursor: type(cursor).__name__) == kind.__name__
-
-
 def test_a_commit_among_the_statements_is_refused_by_psycopg(address: str) -> None:
     with kept_connections(address) as connect, pytest.raises(psycopg.ProgrammingError, match="commit"):
         made_once(Postgres(connect), FIRST, "book", lambda cursor: str(cursor.connection.commit()))
