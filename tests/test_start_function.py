@@ -220,6 +220,29 @@ def test_a_request_whose_message_no_queue_takes_has_not_used_its_key(shop: Scene
     assert len(door.started()) == 1
 
 
+def test_a_mistake_in_what_shows_results_is_no_reason_to_deny_that_a_run_was_started(shop: Scene) -> None:
+    door = Door(shop, shows_result=lambda request, object_id: bool(1 / 0), wait=timedelta(seconds=5))
+    door.on_pause = [door.work, door.work]
+    reply = door.post()
+    assert (reply.status, reply.content["state"]) == (200, "done")
+    assert "result" not in reply.content
+    [(kind, facts)] = door.events
+    assert kind == "broken"
+    assert facts["why"].startswith(
+        "a run is started, and its result is not shown: shows_result= raised ZeroDivisionError"
+    )
+
+
+@pytest.mark.parametrize(("waits", "status"), [("5", 410), ("0", 202)])
+def test_a_repeat_that_looks_for_a_run_of_which_nothing_is_known_is_told_so(
+    shop: Scene, waits: str, status: int
+) -> None:
+    door = Door(shop, keep=timedelta(days=365), wait=timedelta(seconds=5))
+    door.post(prefer="wait=0")
+    shop.clock.advance(seconds=60 * 86_400)
+    assert door.post(prefer=f"wait={waits}").status == status
+
+
 def test_keys_of_two_callers_are_two_keys(shop: Scene) -> None:
     door = Door(shop)
 

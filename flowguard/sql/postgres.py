@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from flowguard.errors import RunFailed
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 class Postgres:
     """A database of PostgreSQL. ``connect`` opens a connection of psycopg 3.
 
-    Each thread keeps its connection and opens a new one where that is closed: a function that Lambda froze may find
-    that its server has gone. Use the connection for nothing else.
+    It keeps as many connections as were used at once, and opens a new one where they are closed: a function that Lambda
+    froze may find that its server has gone. Use the connections for nothing else.
     """
 
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         check_connect("Postgres", connect)
         self._connect = connect
-        self._kept = threading.local()
+        self._idle: list[psycopg.Connection[Any]] = []
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -40,12 +39,16 @@ class Postgres:
                     begun.enter_context(connection.transaction())
                 except psycopg.OperationalError as error:
                     if was_kept and connection.closed:
+                        self._close_idle()
                         raise ConnectionLost(str(error)) from None
                     raise
                 yield PostgresTransaction(connection)
         except psycopg.Error:  # of a server that is read-only by now, for one: the next attempt asks for another
             connection.close()
             raise
+        finally:
+            if not connection.closed:
+                self._idle.append(connection)
 
     def _connection(self) -> tuple[psycopg.Connection[Any], bool]:
         """Return a connection without a transaction, and whether it was used before."""
@@ -53,15 +56,23 @@ class Postgres:
         import psycopg
         from psycopg.pq import TransactionStatus
 
-        kept: psycopg.Connection[Any] | None = getattr(self._kept, "connection", None)
-        if kept is not None and kept.info.transaction_status == TransactionStatus.IDLE:
-            return kept, True
-        if kept is not None:  # closed, or somebody has used it since
-            kept.close()
-        self._kept.connection = connection = checked_connection(self._connect(), psycopg.Connection)
+        while self._idle:
+            with suppress(IndexError):  # another thread has taken the last one
+                kept = self._idle.pop()
+                if kept.info.transaction_status == TransactionStatus.IDLE:
+                    return kept, True
+                kept.close()  # or closed before: somebody has used it since
+        connection = checked_connection(self._connect(), psycopg.Connection)
         if connection.info.transaction_status != TransactionStatus.IDLE:
-            raise RunFailed("the connection of step.sql has an open transaction; open one of its own. Nothing was done")
+            fix = "open one of its own, and commit what connect sets there, or set it by options='-c lock_timeout=5s'"
+            raise RunFailed(f"the connection of step.sql has an open transaction; {fix}. Nothing was done")
         return connection, False
+
+    def _close_idle(self) -> None:
+        """Close what is kept beside a connection that was lost: it is as old, and may be lost as well."""
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().close()
 
 
 class PostgresTransaction:

@@ -28,7 +28,7 @@ from flowguard.wire.tokens import SETTING
 from flowguard.wire.watch_link import WatchLink, read_watch_link
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.requests import request_send, send_request
-from flowguard.worker.start_rule import Asked, StartRule
+from flowguard.worker.start_rule import Asked, ReaderBroken, StartRule
 from flowguard.worker.watched_runs import Progress, Watched, watched
 
 _MS: Final = timedelta(milliseconds=1)
@@ -98,7 +98,14 @@ class Starts:
         else:
             link, is_repeat = self._once(asked, asked.key, now)
         seen = self._awaited(link, wanted, is_repeat=is_repeat)
-        return Accepted(link.sealed(keys), self._shown(request, link, seen))
+        if seen.progress is Progress.FORGOTTEN:
+            raise LinkExpired("the run item has expired")
+        try:
+            seen = self._shown(request, link, seen)
+        except ReaderBroken as error:
+            self._tell(f"a run is started, and its result is not shown: {error}")
+            seen = seen._replace(result=None, shows_result=False)
+        return Accepted(link.sealed(keys), seen)
 
     def look(self, request: HttpRequest, text: str) -> Watched | None:
         """Read where the run of a link stands. None for a link that is none. Raises :class:`LinkExpired`."""

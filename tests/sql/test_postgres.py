@@ -72,13 +72,32 @@ def test_a_connection_that_ends_among_the_statements_leaves_nothing(address: str
     assert len(queried(address, "SELECT * FROM bookings")) == 1
 
 
-def test_each_thread_has_a_connection(address: str) -> None:
-    with kept_connections(address) as connect, ThreadPoolExecutor(3) as pool:
+def test_there_are_as_many_connections_as_are_used_at_once(address: str) -> None:
+    """Threads end with their batch, and leave theirs to those of the next."""
+    with kept_connections(address) as connect:
+        database, made = Postgres(connect), set[str]()
+        for batch in range(3):
+            flows = [f"f{batch} {number}" for number in range(10)]
+            with ThreadPoolExecutor(3) as pool:
+                made.update(pool.map(lambda name: made_once(database, FIRST._replace(flow=name), "a", book), flows))
+        assert len(made) <= 3
+        assert len(database._idle) == len(made)
+
+
+def test_where_one_is_lost_those_beside_it_are_opened_anew(address: str) -> None:
+    with kept_connections(address) as connect:
         database = Postgres(connect)
-        made = pool.map(
-            lambda number: made_once(database, next_hop(1)._replace(flow=f"f{number}"), "a", book), range(30)
-        )
-        assert len(set(made)) <= 3
+
+        def beside(cursor: Any) -> str:
+            return made_once(database, next_hop(1)._replace(flow="beside"), "book", book)
+
+        made_once(database, next_hop(1), "book", lambda cursor: book(cursor) + beside(cursor))
+        for kept in database._idle:
+            queried(address, f"SELECT pg_terminate_backend({kept.info.backend_pid})")
+        assert len(database._idle) == 2
+        made_once(database, next_hop(2), "book", book)
+        assert len(database._idle) == 1
+    assert len(queried(address, "SELECT * FROM bookings")) == 3
 
 
 def test_a_connection_that_somebody_has_used_since_is_opened_anew(address: str) -> None:
@@ -101,7 +120,7 @@ def test_a_server_that_is_read_only_by_now_is_left(address: str) -> None:
     with kept_connections(address) as connect:
         database = Postgres(connect)
         first = made_once(database, next_hop(1), "book", book)
-        kept: Any = database._kept.connection
+        [kept] = database._idle
         kept.execute("SET default_transaction_read_only = on")
         kept.commit()
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
@@ -127,7 +146,9 @@ def test_an_open_transaction_is_refused(address: str) -> None:
             connection.execute("SELECT 1")
             return connection
 
-        with pytest.raises(RunFailed, match="has an open transaction"):
+        with pytest.raises(
+            RunFailed, match="has an open transaction; open one of its own, and commit what connect sets"
+        ):
             made_once(Postgres(begun), FIRST, "book", book)
 
 
