@@ -448,6 +448,13 @@ def _callback_problems(flow: AnyFlow) -> list[str]:
         return [f"callbacks is {shown(callbacks)}; write a tuple: callbacks=(Callback('answers', id='order_id'),)"]
     if callback_problems := [problem for callback in callbacks for problem in callback.problems()]:
         return callback_problems
+    ids = [(callback.source, callback.id, callback.prefix) for callback in callbacks]
+    for callback, its_ids in zip(callbacks, ids, strict=True):
+        if callback.keep_early and ids.count(its_ids) > 1:
+            what = (
+                f"two of its callbacks have the ids of {callback.source}, and keep_early keeps an answer for one alone"
+            )
+            return [f"{what}; make them one callback, or give each a prefix= of its own"]
     return [
         f"its callback's {callback.source} brings its own messages too, whose function reads no answers from outside; "
         f"give the callback another queue"

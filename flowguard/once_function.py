@@ -139,6 +139,9 @@ class _Guarded:
         return next(name for name in self.signature.parameters if name not in _SELF)
 
 
+_LATE: Final = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
+
 def _is_async(function: Any) -> bool:
     """Answer whether the function is to be awaited, also where it is guarded once more."""
     inner = function._guarded.function if isinstance(function, OnceFunction) else function
@@ -247,15 +250,22 @@ class OnceFunction(Generic[P, R]):
         self._tell_claimed(claim)
         try:
             with _until(ask.lease_until if leased else None):
-                value = self._begun(await self._guarded.function(*self._bound(args), **kwargs))
+                value = await self._guarded.function(*self._bound(args), **kwargs)
         except (Exception, asyncio.CancelledError) as error:
             await asyncio.to_thread(self._failed, claim, error, waits=comes_back and leased)
             raise
         return await asyncio.to_thread(self._finish, claim, value)
 
     def _begun(self, value: Any) -> Any:
-        """Return what the function returned. Raises :class:`DefinitionError` for what has not even begun its work."""
-        if not (inspect.iscoroutine(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)):
+        """Return what the function returned. Raises :class:`DefinitionError` where it has not even begun its work.
+
+        That is known of a wrapper alone. Any other function may have done something before it returned a coroutine.
+        """
+        inner = inspect.unwrap(self._guarded.function)
+        is_wrapper = inner is not self._guarded.function and any(kind(inner) for kind in _LATE)
+        if not is_wrapper or not (
+            inspect.iscoroutine(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
+        ):
             return value
         if not inspect.isasyncgen(value):
             value.close()

@@ -48,6 +48,23 @@ def test_what_is_well_declared_is_there() -> None:
     assert define(()).callbacks == ()
 
 
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize("early", [(DAY, None), (None, DAY), (DAY, DAY)])
+def test_two_callbacks_of_the_same_ids_keep_no_early_answers(early: tuple[timedelta | None, timedelta | None]) -> None:
+    """An early answer is kept for one of them, by its id and its message."""
+    first = Callback("q", id="a", names=("x",), keep_early=early[0])
+    with pytest.raises(DefinitionError, match=r"two of its callbacks have the ids of sqs:q, and keep_early"):
+        define((first, Callback("q", id="a", names=("y",), keep_early=early[1])))
+    others = [Callback("q", id="a", prefix="p/"), Callback("q", id="b"), Callback("r", id="a")]
+    assert all(define((first, other)).callbacks for other in others)
+
+
+def test_two_callbacks_of_the_same_ids_are_good_without_early_answers() -> None:
+    assert define((Callback("q", id="a", names=("x",)), Callback("q", id="a", names=("y",)))).callbacks
+
+
 @pytest.mark.parametrize(
     ("callback", "said"),
     [

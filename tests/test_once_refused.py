@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import random
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -81,8 +82,26 @@ async def async_generator(order: Any) -> AsyncIterator[str]:
     yield "anext"
 
 
+LATE: Final[list[Any]] = []
+
+
+def kept(late: Any) -> Any:
+    """What a test closes at its end: nobody awaits it."""
+    LATE.append(late)
+    return late
+
+
+@pytest.fixture
+def closing() -> Iterator[None]:
+    yield
+    while LATE:
+        late = LATE.pop()
+        if not inspect.isasyncgen(late):
+            late.close()
+
+
 async def nested(order: Any) -> Any:
-    return coroutine(order)
+    return kept(coroutine(order))
 
 
 @pytest.mark.parametrize("function", [coroutine, generator, async_generator])
@@ -100,9 +119,36 @@ def test_what_a_wrapper_returns_before_it_has_begun_uses_no_key(function: Any, w
     assert mended.using(world.services)(ORDER) == "made", "by the release that mends it"
 
 
-def test_nor_does_what_an_async_function_returns(world: World) -> None:
-    with pytest.raises(DefinitionError, match="it got a coroutine from its function"):
-        asyncio.run(once("late", key="order_id")(nested).using(world.services)(ORDER))
+@pytest.mark.usefixtures("closing")
+@pytest.mark.parametrize("function", [coroutine, generator, async_generator])
+def test_what_a_function_returns_that_may_have_done_something_keeps_its_key(function: Any, world: World) -> None:
+    @once("charge", key="order_id")
+    def charged(order: dict[str, Any]) -> Any:
+        world.called.append(order["order_id"])
+        return kept(function(order))
+
+    guarded = charged.using(world.services)
+    for _ in range(2):
+        with pytest.raises(ResultRefused):
+            guarded(ORDER)
+    assert world.called == ["o-1"]
+
+
+@pytest.mark.usefixtures("closing")
+def test_what_an_async_function_returns_keeps_its_key_too(world: World) -> None:
+    guarded = once("late", key="order_id")(nested).using(world.services)
+    for _ in range(2):
+        with pytest.raises(ResultRefused):
+            asyncio.run(guarded(ORDER))
+
+
+def test_a_wrapper_that_awaits_by_itself_is_as_good_as_any_function(world: World) -> None:
+    @once("late", key="order_id")
+    @functools.wraps(coroutine)
+    def waits(order: Any) -> Any:
+        return asyncio.run(coroutine(order))
+
+    assert waits.using(world.services)(ORDER) == "awaited"
 
 
 def test_a_result_that_cannot_come_back_completes_its_key_without_one(world: World) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -132,14 +132,18 @@ class Scanned(NamedTuple):
             self.waits.get(of, ()), self.shards.get(of, ()), sorted(children - {of}), shared, self.started.get(of, ())
         )
 
-    def not_begun(self, rows: Iterable[Item]) -> list[Item]:
+    def not_begun(self, rows: Sequence[Item], stems: Sequence[str]) -> list[Item]:
         """Return those of groups' rows that ask another flow, and have neither an answer nor a run of their child.
 
-        Of a request under an id of one's own no run is known: it is none of them.
+        ``stems`` are of the runs that have asked them. Of a request under an id of one's own no run is known, so it is
+        none of them. Where several groups ask a child under one number, nothing tells for which of them it has run.
         """
-        begun = {(run.of.object_id, *run.request_id.rsplit(".", 3)[1:]) for run in self.runs}
-        asked = [row for row in rows if "object_id" in row and row.keys().isdisjoint(("answer", "request_id"))]
-        return [row for row in asked if (row["object_id"]["S"], *_member_of(row).split(".")) not in begun]
+        of_stems = [run for run in self.runs if any(stem in run.request_id for stem in stems)]
+        begun = {(run.of.object_id, *run.request_id.rsplit(".", 3)[1:]) for run in of_stems}
+        asked = [(row, (row["object_id"]["S"], *_member_of(row).split("."))) for row in rows if "object_id" in row]
+        groups = Counter(child for _, child in asked)
+        open_ = [(row, child) for row, child in asked if row.keys().isdisjoint(("answer", "request_id"))]
+        return [row for row, child in open_ if child not in begun or groups[child] > 1]
 
     def asked_for(self, texts: RequestTexts) -> bool:
         """Answer whether the object's runs have asked for the request: then others with its texts were looked for."""

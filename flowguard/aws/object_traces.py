@@ -141,7 +141,7 @@ class TraceReader(NamedTuple):
         named = here.named(of, stems, [each.of for each in now])
         unknown = [each.of.request_id for each in now if scanned and not scanned.asked_for(each.of)]
         groups = [row for shard in named.shards for row in self._partition({"S": shard})]
-        asked = [] if rows.item is None else here.not_begun(groups)
+        asked = [] if rows.item is None else here.not_begun(groups, stems)
         kept = {(row["pk"]["S"], name) for row in asked for name in (row["sk"]["S"], "shard")}
         early = [*self._early(named)]
         started = tuple(each for each in named.started if rows.has_begun(each.at))

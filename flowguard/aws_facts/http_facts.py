@@ -122,10 +122,10 @@ HTTP_FACTS: Final = (
         sentence="A load balancer takes and returns at most 1 MB by a function.",
         source=_ALB,
         read="2026-11",
-        relied_on_by=("wire/http_request.py:read_http_request",),
+        relied_on_by=("wire/http_request.py:read_http_request", "wire/http_response.py:MOST_BEHIND_A_LOAD_BALANCER"),
         limit=1_048_576,
         engines=NOWHERE,
-        by_hand="Callbacks of this size are refused here long before.",
+        by_hand="Callbacks of this size are refused here long before, and a result that is larger is left out.",
     ),
     Fact(
         name="alb-one-value",

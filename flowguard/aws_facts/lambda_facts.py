@@ -156,7 +156,7 @@ LAMBDA_FACTS: Final = (
         sentence="A synchronous invocation takes and returns at most 6 MB; more is `RequestTooLargeException`, 413.",
         source=_INVOKE,
         read="2026-11",
-        relied_on_by=("sim/limits/functions.py:LARGEST",),
+        relied_on_by=("sim/limits/functions.py:LARGEST", "wire/http_response.py:MOST_OF_LAMBDA"),
         limit=6_291_456,
         words=("RequestTooLargeException", "SerializedRequestEntityTooLargeException"),
         engines=like("memory", "moto", ministack="takes more"),

@@ -22,9 +22,9 @@ _OF_PAGES: Final = {
 }
 
 
-_MOST_OF_LAMBDA: Final = 6 * 1024 * 1024
-_MOST_BEHIND_A_LOAD_BALANCER: Final = 1024 * 1024
-_KEPT_FOR_HEADERS: Final = 16 * 1024
+MOST_OF_LAMBDA: Final = 6 * 1024 * 1024
+MOST_BEHIND_A_LOAD_BALANCER: Final = 1024 * 1024
+KEPT_FOR_HEADERS: Final = 16 * 1024
 """Bytes: what a function may answer, and what is kept of that for its headers and the form around them."""
 
 
@@ -49,12 +49,15 @@ def json_response(status: int, content: Mapping[str, object], **headers: str) ->
 def room_for_body(event: object) -> int:
     """Return how many bytes of JSON Lambda and the gateway take as the body of an answer."""
     is_small = http_source(event) is HttpSource.LOAD_BALANCER
-    return (_MOST_BEHIND_A_LOAD_BALANCER if is_small else _MOST_OF_LAMBDA) - _KEPT_FOR_HEADERS
+    return (MOST_BEHIND_A_LOAD_BALANCER if is_small else MOST_OF_LAMBDA) - KEPT_FOR_HEADERS
 
 
 def size_of_body(response: HttpResponse) -> int:
-    """Return how many bytes the body takes in the function's answer: Lambda writes it once more as JSON."""
-    return len(json.dumps(response.body, ensure_ascii=False).encode())
+    """Return how many bytes the body takes in the function's answer at most.
+
+    Lambda writes it once more as JSON, and on Python 3.11 in ASCII alone.
+    """
+    return len(json.dumps(response.body))
 
 
 def _text(content: Mapping[str, object]) -> str:

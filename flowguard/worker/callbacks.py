@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flowguard.destinations import Queue
-from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, Untrusted
+from flowguard.errors import EnvelopeError, FlowguardError, Untrusted
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run_orders import failed_answer, read_order
@@ -92,17 +92,17 @@ class Callbacks:
         if not answers:
             raise NoCallback(f"no callback of {', '.join(self._flows)} is declared for where this message came from")
         settled: list[tuple[AnswerVerdict, Ending]] = []
-        missed: RunFailed | None = None
+        missed: Exception | None = None
         for answer in answers:
             try:
                 settled.append(self._outside.settle(answer, envelope, queued=envelope.source.is_queue))
-            except RunFailed as problem:  # a stage of one flow cannot read it, and those of the others may
+            except Exception as problem:  # what one flow cannot take now or ever, the others may
                 missed = missed or problem
         if missed is not None:
             raise missed
         verdict, ending = min(settled, key=lambda each: (each[1].ack, ORDER.index(each[0])))
         if verdict is AnswerVerdict.UNKNOWN:
-            self._report_unknown(answers[0])
+            self._report_missed(answers[0], verdict)
         return ending
 
     def respond(self, event: Any) -> dict[str, Any]:
@@ -124,13 +124,15 @@ class Callbacks:
         """Settle an answer whose sender will not repeat it. A copy in the answer queue repairs what dies here."""
         [envelope] = normalize({}, invocation_id=answer.awaited_id)
         assert isinstance(envelope, Envelope)  # noqa: S101 - an empty invocation can be read
-        verdict, _ = self._outside.settle(answer, envelope, queued=False)
-        if verdict is AnswerVerdict.UNKNOWN:
-            self._report_unknown(answer)
+        verdict, ending = self._outside.settle(answer, envelope, queued=False)
+        is_early = verdict is AnswerVerdict.EARLY and ending.ack and answer.keep_early is None
+        if verdict is AnswerVerdict.UNKNOWN or is_early:
+            self._report_missed(answer, verdict)
         return verdict
 
-    def _report_unknown(self, answer: ExternalAnswer) -> None:
-        facts = {"flow": answer.flow.name, "id": answer.awaited_id, "verdict": AnswerVerdict.UNKNOWN.value}
+    def _report_missed(self, answer: ExternalAnswer, verdict: AnswerVerdict) -> None:
+        """Report the verdict on an answer that no run has met: each run reports its own."""
+        facts = {"flow": answer.flow.name, "id": answer.awaited_id, "verdict": verdict.value}
         self._services.observer(Event(EventType.ANSWERED, None, facts))
 
 

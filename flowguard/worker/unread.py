@@ -58,13 +58,24 @@ def begun_and_held(
     stopped = set[tuple[str | None, str | None]]()
     places = {bad.index for bad in left}
     for record in records:
-        envelope = record.envelope if isinstance(record, BadRecord) else record
-        group = None if envelope is None or not envelope.is_fifo else (envelope.queue_arn, envelope.group_id)
+        group = _fifo_group(record)
         if isinstance(record, Envelope):
             (held if group in stopped else begun).append(record)
         elif group is not None and record.index in places:
             stopped.add(group)
     return begun, held
+
+
+def _fifo_group(record: Envelope | BadRecord) -> tuple[str | None, str | None] | None:
+    """Return the queue and the message group of a FIFO queue's record, also of one whose attributes are unreadable."""
+    if isinstance(record, Envelope) or record.envelope is not None:
+        envelope = record if isinstance(record, Envelope) else record.envelope
+        return None if envelope is None or not envelope.is_fifo else (envelope.queue_arn, envelope.group_id)
+    match record.raw:
+        case {"eventSourceARN": str(arn), "attributes": {"MessageGroupId": str(group)}} if arn.endswith(".fifo"):
+            return arn, group
+        case _:
+            return None
 
 
 def _letter(flow: AnyFlow, envelope: Envelope) -> Send:

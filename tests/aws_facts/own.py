@@ -125,7 +125,11 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("wire/message.py:_LONGEST_TYPE", "wire/shown_facts.py:LONGEST_FACT", "wire/shown_facts.py:LONGEST_NAME"),
         *("wire/shown_facts.py:LONGEST_TITLE", "wire/shown_facts.py:MOST_FACTS", "wire/trace_context.py:LONGEST"),
         *("worker/http_callbacks.py:LONGEST_ANSWER", "worker/plan.py:_LONGEST_WHY", "worker/replies.py:_LONGEST_WHY"),
-        *("wire/watch_link.py:LONGEST_LINK", "worker/http_starts.py:_LONGEST_HEADER"),
+        *(
+            "wire/http_response.py:KEPT_FOR_HEADERS",
+            "wire/watch_link.py:LONGEST_LINK",
+            "worker/http_starts.py:_LONGEST_HEADER",
+        ),
         *("worker/start_rule.py:LONGEST_BODY", "worker/start_rule.py:LONGEST_KEY"),
     ),
     "characters of digests, ids and seals that flowguard makes": (

@@ -606,6 +606,38 @@ def test_a_run_that_has_another_request_of_the_group_is_not_the_one_that_is_miss
         assert "requests to children" in [left.what for left in at.forget().left]
 
 
+def test_a_run_of_the_childs_object_that_another_flow_has_asked_for_is_not_the_one_that_is_missed() -> None:
+    with settled() as at:
+        row = raw_item(at, f"{GONE}-1", "picks")
+        not_begun(at, 1)
+        stem, _, member = row["request_id"]["S"].partition(".")
+        other = {**row, "request_id": {"S": f"{stem[::-1]}.{member}"}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=other)
+        assert "requests to children" in [left.what for left in at.forget().left]
+
+
+def test_of_two_groups_that_have_asked_one_child_its_run_does_not_say_which_has_begun() -> None:
+    with settled() as at:
+        key = not_begun(at, 1)
+        client: Any = at.aws.client("dynamodb")
+        item = raw_item(at, f"{GONE}-0", "picks")
+        at.aws.client("dynamodb").put_item(
+            TableName="flowguard",
+            Item={
+                **item,
+                "pk": {"S": f"run#picks#{GONE}-1"},
+                "request_id": {"S": item["request_id"]["S"].replace(".group.0.0", ".group.0.1")},
+            },
+        )
+        later = {"S": key["pk"]["S"].replace("#g-", "#h-")}
+        for row in [row for row in at.aws.items("flowguard") if row["pk"] == key["pk"]]:
+            answered = {"answer": row["answer"]} if "answer" in row else {}
+            if row["sk"]["S"] in ("shard", "row#1"):
+                client.put_item(TableName="flowguard", Item={**row, **answered, "pk": later})
+        [left] = [left for left in at.forget().left if left.what == "requests to children"]
+        assert left.number == 2
+
+
 def test_without_a_run_requests_of_groups_are_those_of_one_that_may_begin() -> None:
     with settled() as at:
         key = not_begun(at, 1)

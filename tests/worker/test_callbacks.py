@@ -29,7 +29,7 @@ from flowguard.aws.services import aws_services
 from flowguard.callback_function import CallbackHandler
 from flowguard.clock import ManualClock
 from flowguard.dev.saved_state import seconds_now, travelling
-from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenRefused
+from flowguard.errors import KeyUnavailable, RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType, Tally, log
 from flowguard.handler import LambdaHandler
 from flowguard.names.ids import ObjectId
@@ -43,7 +43,7 @@ from flowguard.wire.tokens import NO_TOKENS, token_awaited_id, token_row_id
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.external_answer import ExternalAnswer
-from flowguard.worker.external_answers import COPY_AFTER
+from flowguard.worker.external_answers import COPY_AFTER, ExternalAnswers
 from flowguard.worker.ports import Refusal, Services
 from tests.aws.engines import empty
 
@@ -663,6 +663,23 @@ def test_what_a_stage_of_the_first_flow_cannot_read_is_offered_to_the_second_and
     assert waits_of(counted).wait.answered == {"paid"}  # type: ignore[union-attr]  # it waits
     [told] = [event for event in counted.told.events if event.type is EventType.BROKEN]
     assert told.facts["why"].startswith("RunFailed: ")
+
+
+def test_an_outage_of_the_first_flow_keeps_the_answer_from_no_other(
+    counted: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record stays for the first, and the second has it."""
+    settle = ExternalAnswers.settle
+
+    def of_counting(answers: ExternalAnswers, answer: ExternalAnswer, *rest: Any, **options: Any) -> Any:
+        if answer.flow is Buying:
+            raise KeyUnavailable("k1", "it is disabled")
+        return settle(answers, answer, *rest, **options)
+
+    monkeypatch.setattr(ExternalAnswers, "settle", of_counting)
+    event = sqs_event("payments", PAYMENT, message_id="m-1")
+    assert counted.answers(event) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}
+    assert waits_of(counted).wait.answered == {"paid"}  # type: ignore[union-attr]  # it waits
 
 
 @pytest.mark.parametrize("order", [1, -1])

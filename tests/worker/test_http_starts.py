@@ -36,11 +36,11 @@ def answered(result: str, form: str, method: str = "GET") -> dict[str, Any]:
 @pytest.mark.parametrize(("form", "most"), [("http", 6 * MEGABYTE), ("load balancer", MEGABYTE)])
 @pytest.mark.parametrize("letter", ["x", "é", '"'])
 def test_a_result_is_shown_as_far_as_its_gateway_takes_it(form: str, most: int, letter: str) -> None:
-    takes = {"x": 1, "é": 2, '"': 4}[letter]  # Lambda writes \" once more as JSON
+    takes = {"x": 1, "é": 6, '"': 4}[letter]  # Lambda writes \" once more as JSON, on Python 3.11 in ASCII
     longest = (most - KEPT - EMPTY) // takes
     shown = answered(letter * longest, form)
     assert json.loads(shown["body"])["result"] == letter * longest
-    assert len(json.dumps(shown, ensure_ascii=False).encode()) <= most
+    assert len(json.dumps(shown)) <= most
     assert json.loads(answered(letter * (longest + 1), form)["body"]) == {"state": "done", "error": "TooLarge"}
 
 

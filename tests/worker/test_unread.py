@@ -122,6 +122,23 @@ def test_one_in_a_fifo_group_that_stays_unopened_holds_those_behind_it(
     assert at.told(EventType.RETURNED) == len(set(left) - {1})
 
 
+@pytest.mark.parametrize(("queue", "left"), [("price-order.fifo", [0, 1]), ("price-order", [0])])
+@pytest.mark.parametrize("changes", [{"messageAttributes": "no map"}, {"body": BROKEN}])
+def test_one_in_a_fifo_group_whose_attributes_are_unreadable_holds_it_too(
+    changes: dict[str, Any], queue: str, left: list[int], at: Scene
+) -> None:
+    records = [
+        record(at.order(f"o{place}", request_id=RequestId(f"r-{place}")), place)
+        | {"eventSourceARN": f"arn:aws:sqs:eu-west-1:123456789012:{queue}"}
+        for place in range(3)
+    ]
+    for made, its_group in zip(records, ("red", "red", "blue"), strict=True):
+        made["attributes"] = {**made["attributes"], "MessageGroupId": its_group}
+    records[0] |= changes
+    answer = at.handler({"Records": records})["batchItemFailures"]
+    assert sorted(named["itemIdentifier"] for named in answer) == [message_id(place) for place in left]
+
+
 def test_one_in_a_fifo_group_that_was_parked_holds_nothing(at: Scene) -> None:
     made = [("red", 3), ("red", 1), ("blue", 1), ("blue", 1)]
     records = [
