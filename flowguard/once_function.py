@@ -262,7 +262,7 @@ class OnceFunction(Generic[P, R]):
         That is known of a wrapper alone. Any other function may have done something before it returned a coroutine.
         """
         inner = inspect.unwrap(self._guarded.function)
-        is_wrapper = inner is not self._guarded.function and any(kind(inner) for kind in _LATE)
+        is_wrapper = any(kind(inner) for kind in _LATE)  # of a function that is such a one itself nothing comes here
         if not is_wrapper or not (
             inspect.iscoroutine(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
         ):

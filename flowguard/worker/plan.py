@@ -340,7 +340,7 @@ def retried(
     )
     if delay > LONGEST_SQS_DELAY.total_seconds():
         body = resend_alone(envelope, signed_attributes(again, signer))
-        return Send(Kind.SIDE, to, body, message_id, delay=delay, group=group).checked()
+        return Send(Kind.SIDE, to, body, message_id, delay=delay).checked()
     return sent_again(Send(Kind.SIDE, to, "", message_id, delay=delay, group=group), again, envelope, signer)
 
 

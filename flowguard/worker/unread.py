@@ -68,11 +68,10 @@ def begun_and_held(
 
 def _fifo_group(record: Envelope | BadRecord) -> tuple[str | None, str | None] | None:
     """Return the queue and the message group of a FIFO queue's record, also of one whose attributes are unreadable."""
-    if isinstance(record, Envelope) or record.envelope is not None:
-        envelope = record if isinstance(record, Envelope) else record.envelope
-        return None if envelope is None or not envelope.is_fifo else (envelope.queue_arn, envelope.group_id)
+    if isinstance(record, Envelope):
+        return (record.queue_arn, record.group_id) if record.is_fifo else None
     match record.raw:
-        case {"eventSourceARN": str(arn), "attributes": {"MessageGroupId": str(group)}} if arn.endswith(".fifo"):
+        case {"eventSourceARN": str(arn), "attributes": {"MessageGroupId": str(group)}}:
             return arn, group
         case _:
             return None

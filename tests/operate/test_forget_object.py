@@ -366,6 +366,15 @@ def test_a_run_that_has_ended_just_now_may_not_have_sent_its_end() -> None:
         assert at.forget().is_complete
 
 
+def test_a_run_that_was_forgotten_at_once_is_forgotten_again_without_a_wait() -> None:
+    """Its trace has an end of now, where it had none: no outbox of it can have stayed unsent."""
+    with place() as at:
+        at.order(GONE)
+        set_item(at, status={"S": Status.WAITING.value})
+        at.forgetter(at_once=True).forget(at.shop, GONE)
+        assert at.forget().why_not is None
+
+
 def test_at_once_a_run_is_forgotten_that_waits_and_nothing_wakes_it() -> None:
     with place(on_conflict=OnConflict.SUPERSEDE) as at:
         at.runner.send(at.shop, Order(order_id=GONE, note=f"{MARKER} {GONE} "))

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -38,6 +40,8 @@ from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, ErrorNote
 from flowguard.worker.batch import Batch
+from flowguard.worker.dispatch import MOST_DUE, RESERVE_MS, DueSends
+from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.patience import MANY_RECEIVES
 from flowguard.worker.place_store import PlaceStore
@@ -476,6 +480,17 @@ def test_without_a_time_limit_no_alarm_is_set() -> None:
 
 def times_out() -> None:
     raise TimeoutError("no answer")
+
+
+def test_the_endings_of_what_was_sent_in_between_come_back_with_those_that_have_nothing_to_send() -> None:
+    services: Any = SimpleNamespace(observer=Tally(), clock=ManualClock(0))
+    due = DueSends(services, Emitter(services.observer))
+    (envelope,) = normalize(sqs_event("orders", {}))
+    assert isinstance(envelope, Envelope)
+    many = Ending(envelope, ack=True, sends=(Send(Kind.SIDE, Queue("mails"), "{}", "id"),) * MOST_DUE)
+    plain, few = Ending(envelope, ack=True, why="nothing to send"), {1: many._replace(sends=many.sends[:3])}
+    assert (due.add(few), due.reserve_ms) == (few, RESERVE_MS)
+    assert due.add({2: many, 3: plain}) == {1: many._replace(sends=()), 2: many._replace(sends=()), 3: plain}
 
 
 def test_after_a_record_has_met_an_outage_the_others_of_the_batch_are_not_begun() -> None:

@@ -26,7 +26,17 @@ from flowguard.step import Step
 from flowguard.testing import kinesis_event, sns_to_sqs_event, sqs_event, step_for
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
+from flowguard.wire.message import (
+    FIFO_GROUP,
+    FLOW_STAGE,
+    PLACE,
+    REQUEST_ID,
+    REQUESTED_AT,
+    SEEMS,
+    ErrorNote,
+    Message,
+    Place,
+)
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.plan import Planner, dead_letter, retried
 from tests.sent_ids import readable
@@ -461,6 +471,8 @@ def test_a_letter_says_in_which_group_of_a_fifo_queue_its_record_was_if_not_in_i
     message = MESSAGE._replace(object_id=ObjectId("c-1"))
     letter = dead_letter(PriceCart, message, ERROR, of_group)
     assert Place.parse(letter.attributes[PLACE].value).fifo_group == known
+    assert (FIFO_GROUP in json.loads(letter.attributes[PLACE].value)) is (known is not None)
+    assert SEEMS not in json.loads(letter.attributes[PLACE].value)
     assert letter.group == "c-1", "a FIFO queue of dead letters keeps the order of an object"
     unread = dead_letter(PriceCart, message._replace(object_id=ObjectId(""), body='{"cart_id":7}'), ERROR, of_group)
     place = Place.parse(unread.attributes[PLACE].value)

@@ -26,6 +26,56 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^worker\.record_sources\.(NamedQueues\.(callbacks_of|_alone|_bring_callbacks)|comes_through)\b|"
+        r"^worker\.external_answers\.(read_outside|_read|ExternalAnswers\._ending: .*SEALED_IDS)|"
+        r"^worker\.callbacks\.Callbacks\.(_answer_of: missed|answer: )",
+        (
+            *(
+                "tests/worker/test_external_answers.py",
+                "tests/worker/test_callbacks.py",
+                "tests/worker/test_insider.py",
+            ),
+            *("tests/worker/test_streams.py", "tests/worker/test_answers_by_source.py"),
+            *("tests/worker/test_tokens_attacked.py", "tests/test_callback_function.py"),
+        ),
+        "sources that several callbacks have, and tokens that are used too early",
+    ),
+    Elsewhere(
+        r"^worker\.(fail_phase\.FailPhase\.failed: (message\.requested_at|\(?message\.first_error|note →)|"
+        r"unread\.(begun_and_held|_fifo_group)|batch\.Batch\.run: .*held|dispatch\.DueSends|resend\.marked)",
+        (
+            *("tests/worker/test_kafka.py", "tests/worker/test_unread.py", "tests/worker/test_batch.py"),
+            *("tests/worker/test_plan.py", "tests/worker/test_together_waves.py", "tests/worker/test_dead_letters.py"),
+        ),
+        "records without a time, FIFO groups behind what cannot be read, and batches of hundreds",
+    ),
+    Elsewhere(
+        r"^worker\.http_starts\._seen: .*(room|'result' in content)|"
+        r"^worker\.starts\.Starts\.start: (asked\.key|except ReaderBroken)",
+        ("tests/worker/test_http_starts.py", "tests/test_start_function.py", "tests/test_start_logged.py"),
+        "requests over HTTP",
+    ),
+    Elsewhere(
+        r"^once_function\.OnceFunction\._begun",
+        ("tests/test_once_refused.py",),
+        "functions of no flow",
+    ),
+    Elsewhere(
+        r"^deploy\.kafka_plan\.tries_of",
+        ("tests/deploy/test_streaming.py", "tests/deploy/test_topics.py"),
+        "what a template says of mappings",
+    ),
+    Elsewhere(
+        r"^expressions\.CLAIM_PAYLOADS_KEY",
+        (
+            "tests/aws/test_ledger.py",
+            "tests/protocol/test_entry.py",
+            "tests/test_once_refused.py",
+            "tests/test_once_crashes.py",
+        ),
+        "keys of functions of no flow",
+    ),
+    Elsewhere(
         r"^(aws\.memos\.DynamoDBMemos\.prepare|worker\.hop_memory\.HopMemory\.prepare|"
         r"recorded\.remembered\.EarlyEffects\.\w+: .*\.prepare)",
         ("tests/codecs/test_outage.py",),
@@ -745,11 +795,6 @@ TESTED: Final = (
         r"^protocol\.waiting\.WaitPlan\.from_text: \w+\[3",
         ("tests/worker/test_depth.py",),
         "no flows of the proof start each other until a chain is too deep",
-    ),
-    Elsewhere(
-        r"^worker\.external_answers\.read_outside: .*bring_callbacks",
-        ("tests/worker/test_insider.py",),
-        "nobody forges an answer or an order",
     ),
     Elsewhere(
         r"^wire\.message\.Message\.next: .*since",

@@ -45,7 +45,17 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.lifetimes.Lifetimes.not_before: lives_until > needed → becomes lives_until >= needed",
         "worker.lifetimes.Lifetimes.not_before: lives_until > needed → forced true",
         "worker.own_table.is_of_run_table: not envelope.source.is_stream → forced false",
+        "worker.dispatch.DueSends.add: ending.sends → forced true",
+        "worker.plan.dead_letter: any(marks.values()) → forced true",
+        "worker.unread.begun_and_held: not left → forced false",
     ),
+    "retries go to queues alone, which the types do not say": (
+        "worker.plan.retried: isinstance(to, Queue) → forced true",
+    ),
+    "the rows are different ones": (
+        "operate.forget_object.Forgetter._remove: self.forgetting.remove_rows([*traces.callers, *late, *traces.calls, *groups]); then self.forgetting.empty_asked(traces.asked) → the other way round",
+    ),
+    "an error's text is never so long": ("worker.http_starts._seen: 'result' in content → forced true",),
     "nothing else goes wrong there": (
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
         "worker.missed.beside_stream: except TooLarge → catches every Exception",
@@ -549,7 +559,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.http_callbacks.HttpCallbacks.respond_to: except EnvelopeError → catches every Exception",
         "worker.http_callbacks._checked_json: except (ValueError, RecursionError) → catches every Exception",
         "worker.settler.Settler._can_be_read: except RunFailed → catches every Exception",
-        "worker.external_answers.read_outside: except TypeError → catches every Exception",
+        "worker.external_answers._read: except TypeError → catches every Exception",
         "worker.external_answers._payload: except (ValueError, RecursionError) → catches every Exception",
         "protocol.run_orders.read_order: except (ValueError, RecursionError) → catches every Exception",
         "protocol.run_orders.order_parts: except (ValueError, RecursionError) → catches every Exception",
