@@ -16,7 +16,7 @@ from flowguard.aws.services import aws_services
 from flowguard.errors import DefinitionError, EnvelopeError
 from flowguard.flow import IGNORE, Flow
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
-from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.start_function import StartHandler, start_handler
 from flowguard.worker.start_rule import LONGEST_BODY, header_key
 from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
@@ -378,8 +378,10 @@ def test_a_field_of_the_body_may_name_the_request(shop: Scene) -> None:
 
 def test_where_no_key_is_required_each_request_without_one_is_new(shop: Scene) -> None:
     door = Door(shop, key_required=False)
-    assert door.post(None).watch != door.post(None).watch
+    with intercept(calls := Recorder()):
+        assert door.post(None).watch != door.post(None).watch
     assert len(door.started()) == 2
+    assert [call for call in calls.calls if call.service == "dynamodb"] == [], "no key is claimed"
 
 
 def test_a_flow_that_names_its_requests_names_these_too() -> None:

@@ -125,8 +125,7 @@ class Callbacks:
         [envelope] = normalize({}, invocation_id=answer.awaited_id)
         assert isinstance(envelope, Envelope)  # noqa: S101 - an empty invocation can be read
         verdict, ending = self._outside.settle(answer, envelope, queued=False)
-        is_early = verdict is AnswerVerdict.EARLY and ending.ack and answer.keep_early is None
-        if verdict is AnswerVerdict.UNKNOWN or is_early:
+        if verdict is AnswerVerdict.UNKNOWN or (verdict is AnswerVerdict.EARLY and ending.ack):
             self._report_missed(answer, verdict)
         return verdict
 

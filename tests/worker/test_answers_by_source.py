@@ -291,12 +291,18 @@ def test_each_verdict_has_a_state_and_each_gateway_a_way() -> None:
     assert bringing <= {Source.SQS, Source.SNS_SQS, Source.SNS_LAMBDA, Source.INVOCATION}, "a way for a new source"
 
 
+def answered(world: World) -> list[Any]:
+    return [event for event in world.told.events if event.type is EventType.ANSWERED]
+
+
 @pytest.mark.parametrize("source", WAYS)
 @pytest.mark.parametrize("verdict", STATES)
 def test_each_source_gets_each_verdict(verdict: AnswerVerdict, source: str, world: World) -> None:
     way = WAYS[source]
     STATES[verdict](world, way)
+    before = len(answered(world))
     told = way.bring(world, verdict is not AnswerVerdict.UNKNOWN)
+    assert len(answered(world)) == before + 1
     if verdict is AnswerVerdict.UNKNOWN and way.name == "by_token":
         verdict = AnswerVerdict.EARLY  # a token is there before its wait is committed
     assert world.verdict() == verdict

@@ -36,7 +36,7 @@ TESTED: Final = (
                 "tests/worker/test_insider.py",
             ),
             *("tests/worker/test_streams.py", "tests/worker/test_answers_by_source.py"),
-            *("tests/worker/test_tokens_attacked.py", "tests/test_callback_function.py"),
+            *("tests/worker/test_tokens_attacked.py", "tests/worker/test_record_sources.py"),
         ),
         "sources that several callbacks have, and tokens that are used too early",
     ),
@@ -46,14 +46,20 @@ TESTED: Final = (
         (
             *("tests/worker/test_kafka.py", "tests/worker/test_unread.py", "tests/worker/test_batch.py"),
             *("tests/worker/test_plan.py", "tests/worker/test_together_waves.py", "tests/worker/test_dead_letters.py"),
+            "tests/worker/test_failure.py",
         ),
         "records without a time, FIFO groups behind what cannot be read, and batches of hundreds",
     ),
     Elsewhere(
         r"^worker\.http_starts\._seen: .*(room|'result' in content)|"
         r"^worker\.starts\.Starts\.start: (asked\.key|except ReaderBroken)",
-        ("tests/worker/test_http_starts.py", "tests/test_start_function.py", "tests/test_start_logged.py"),
+        ("tests/worker/test_http_starts.py", "tests/test_start_function.py"),
         "requests over HTTP",
+    ),
+    Elsewhere(
+        r"^aws\.object_traces\.TraceReader\.read: rows\.item is None",
+        ("tests/operate/test_forget_object.py",),
+        "what is forgotten, which no flow does",
     ),
     Elsewhere(
         r"^once_function\.OnceFunction\._begun",

@@ -55,10 +55,20 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "the rows are different ones": (
         "operate.forget_object.Forgetter._remove: self.forgetting.remove_rows([*traces.callers, *late, *traces.calls, *groups]); then self.forgetting.empty_asked(traces.asked) → the other way round",
     ),
+    "a call that raised is the only one whose key has no owner, and its status is RUNNING": (
+        "expressions.CLAIM_PAYLOADS_KEY: #status = :running → true",
+        "expressions.CLAIM_PAYLOADS_KEY: attribute_not_exists(#owner) → false",
+    ),
+    "it does not matter which of two errors is told": ("worker.callbacks.Callbacks._answer_of: missed → forced false",),
+    "one that cannot be read is refused before": (
+        "wire.stream_letters.readable_now: _unread(value) is None → forced true",
+    ),
     "an error's text is never so long": ("worker.http_starts._seen: 'result' in content → forced true",),
     "nothing else goes wrong there": (
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
         "worker.missed.beside_stream: except TooLarge → catches every Exception",
+        "worker.external_answers.read_outside: except EnvelopeError → catches every Exception",
+        "worker.starts.Starts.start: except ReaderBroken → catches every Exception",
         "worker.missed.beside_stream: except TooLarge → catches nothing",
         "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
         "worker.start_rule.StartRule._body_key: except NoKey → catches every Exception",
