@@ -16,10 +16,10 @@ from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.deploy.finding import LiveFinding
 from flowguard.deploy.kafka_mapping import kafka_arguments, kafka_event, kafka_properties
 from flowguard.deploy.kafka_need import KafkaNeed
-from flowguard.deploy.kafka_plan import LONGEST_GROUP, MOST_TRIES
+from flowguard.deploy.kafka_plan import LONGEST_GROUP, MOST_TRIES, tries_of
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import FOR_EVER, Deployment, FunctionNeed, StreamNeed, Target
-from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.options import DeployOptions, StreamOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.stream_checks import check_shared_streams, check_streams
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -86,6 +86,8 @@ def test_a_topic_is_a_stream_of_its_cluster() -> None:
     limits = stream(needed, "limits")
     assert (limits.start, limits.batch_size, limits.window) == ("LATEST", 200, 5)
     assert (limits.max_age, limits.max_attempts, limits.kms_key) == (3_600, 500, KEY)
+    aged = tries_of(KafkaTopic("accounts"), StreamOptions(max_age=3_600))
+    assert aged == MOST_TRIES, "without a bound Lambda would give up sooner"
     assert {each.kind for function in needed.functions for each in function.streams} == {"Kafka"}
     assert not any("begin runs of" in note for note in needed.notes)
 

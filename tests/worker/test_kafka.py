@@ -144,6 +144,15 @@ def test_a_record_without_a_time_is_given_up_so_long_after_its_first_failure(
     assert len(at.sent("dead")) == ended
 
 
+def test_a_record_with_a_time_is_given_up_so_long_after_that(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mirror, "happens", staticmethod(boom))
+    monkeypatch.setattr(Mirror, "retry", RetryPolicy(attempts=9, backoff=Fixed(0), give_up_after=timedelta(hours=1)))
+    timed = event((0, 15, ORDER))
+    timed["records"]["orders-0"][0]["timestamp"] = START - 3_601_000
+    assert handler(at)(timed) == ACKED
+    assert (at.sent("price-order"), len(at.sent("dead"))) == ([], 1)
+
+
 def test_a_tombstone_is_a_request_too_and_the_later_offset_of_one_time_stays(at: Scene) -> None:
     flow = handler(at)
 

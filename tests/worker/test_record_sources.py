@@ -65,6 +65,10 @@ class Bills(
     stages = (Ask, Pay, Tell)
 
 
+class OfTopic(Flow, name="of-topic", object_id="id", inbox="of-topic", callbacks=(Callback(Topic(NEWS), id="ref"),)):
+    stages = (Ask, Pay, Tell)
+
+
 def through(source: str) -> Envelope:
     """A record that came from the queue, the topic that invokes the function, or whoever else does that."""
     events: dict[str, Any] = {"a topic": sns_event(NEWS, {}), "an invocation": invocation({"id": "b1"})}
@@ -112,6 +116,9 @@ def test_a_queue_of_another_deployment_is_none_that_the_flow_names(source: str) 
     assert NamedQueues([Bills]).origins(theirs, Bills, Pay) == {UNNAMED}
     assert not _is_own_queue(theirs, Bills)
     assert not NamedQueues([Bills]).callbacks_of(theirs), "also where the flow declares no other callback"
+    assert not NamedQueues([OfTopic]).callbacks_of(theirs), (
+        "nor where that is of a topic, whose raw delivery names none"
+    assert not NamedQueues([OfTopic]).callbacks_of(theirs), "nor where it is of a topic, whose raw delivery names none"
 
 
 @pytest.mark.parametrize("source", ["bills", "killed"])
