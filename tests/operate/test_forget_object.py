@@ -647,7 +647,7 @@ def test_of_two_groups_that_have_asked_one_child_its_run_does_not_say_which_has_
         assert left.number == 2
 
 
-def test_without_a_run_requests_of_groups_are_those_of_one_that_may_begin() -> None:
+def test_requests_of_groups_are_those_of_a_run_that_may_begin_where_there_is_none() -> None:
     with settled() as at:
         key = not_begun(at, 1)
         run = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}}
