@@ -82,7 +82,7 @@ class PerKey(Value):
         return None if value is None else self.place_of_value(value)
 
     def place_of_value(self, value: str) -> str:
-        """Return what names the key with this value, as :meth:`place_of` does."""
+        """Return the name of a key: the limit's name and a digest of the value."""
         digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
         return f"{self.title}#{digest}"
 

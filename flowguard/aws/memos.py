@@ -90,8 +90,8 @@ class DynamoDBMemos:
             raise refusal_of(writes, error) from None
         return size
 
-    def prepare(self, claim: Claim) -> None:
-        """Seal a text as :meth:`remember` does, to have the data key. Keep nothing."""
+    def fetch_key(self, claim: Claim) -> None:
+        """Fetch the data key that :meth:`remember` seals with, by sealing an empty text. Nothing is stored."""
         about = about_of(run_key(claim.message.flow, claim.message.object_id), "memo")
         self._packing.pack("", None, about=about)
 

@@ -142,8 +142,8 @@ class Scanned(NamedTuple):
         begun = {(run.of.object_id, *run.request_id.rsplit(".", 3)[1:]) for run in of_stems}
         asked = [(row, (row["object_id"]["S"], *_member_of(row).split("."))) for row in rows if "object_id" in row]
         groups = Counter(child for _, child in asked)
-        open_ = [(row, child) for row, child in asked if row.keys().isdisjoint(("answer", "request_id"))]
-        return [row for row, child in open_ if child not in begun or groups[child] > 1]
+        unanswered = [(row, child) for row, child in asked if row.keys().isdisjoint(("answer", "request_id"))]
+        return [row for row, child in unanswered if child not in begun or groups[child] > 1]
 
     def asked_for(self, texts: RequestTexts) -> bool:
         """Answer whether the object's runs have asked for the request: then others with its texts were looked for."""

@@ -45,7 +45,9 @@ def _limit(flow: AnyFlow, name: str, title: str) -> PerKey:
         if limit.title == title:
             return limit
     titles = " or ".join(f"{limit.title}=VALUE" for limit in limits[name])
-    problem = f"write {titles}" if titles else f"{name} has no limit, so it has no keys; pause the stage without --key"
+    problem = (
+        f"write {titles}" if titles else f"{name} has no limit, so it has no keys; leave --key out for the whole stage"
+    )
     raise click.BadParameter(problem, param_hint="--key")
 
 

@@ -39,7 +39,7 @@ def resume(
     that largest concurrency for now, where it had none or a larger one: what has piled up is drained slowly. Resume
     again without it when the queue is empty.
 
-    With --key those who stand in its line begin in their order, within 15 minutes: nobody calls them, but each looks.
+    With --key its line moves on within 15 minutes, in its order and as its limit lets it.
 
     --stage may also name a stage that the flow has no more, but a pause. The exit code is 0 where all stages go on, 1
     where one of them was not paused or its mappings are gone, and 2 where the command cannot be run, or was stopped by
@@ -77,7 +77,7 @@ def _resume_key(key: PlaceKey, options: dict[str, Any], *, as_json: bool) -> boo
         }
         say_json(to_json(facts))
     elif pause is not None:
-        say_line(f"RESUMED  {key.flow} {key.stage} {key.place}; those in line begin within 15 minutes")
+        say_line(f"RESUMED  {key.flow} {key.stage} {key.place}; its line moves on within 15 minutes")
     if pause is None:
         complain(f"{key.flow} {key.stage} {key.place}: it was not paused, and nothing was changed")
     return pause is not None

@@ -51,7 +51,7 @@ class KeyPauses:
         return PausedKey(pause, len(seen.held), len(seen.line), there is None)
 
     def resume(self, key: PlaceKey) -> Pause | None:
-        """Resume a key, and return what was said of its pause. None where it was not paused. Raises :class:`Unusable`.
+        """End the pause of a key, and return it. None where the key was not paused. Raises :class:`Unusable`.
 
         Nobody in line is called: each looks again within 15 minutes, and calls those before it.
         """

@@ -32,7 +32,7 @@ class Remembers(Protocol):
 
     def recall(self, name: str) -> str | None: ...
 
-    def prepare(self) -> None: ...
+    def fetch_key(self) -> None: ...
 
     def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None: ...
 
@@ -46,8 +46,8 @@ class ForgottenMemory:
     def recall(self, name: str) -> str | None:
         return None
 
-    def prepare(self) -> None:
-        """Need nothing."""
+    def fetch_key(self) -> None:
+        """Need no key."""
 
     def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
         """Forget it."""
@@ -71,7 +71,7 @@ class EarlyEffects:
         text = self._memory.recall(name)
         if text is None:
             with self._free_if_raised(name):
-                self._memory.prepare()
+                self._memory.fetch_key()
                 made = call()
             text = self._made(name, made, form)
         return form.read(text)
@@ -80,7 +80,7 @@ class EarlyEffects:
         text = self._memory.recall(name)
         if text is None:
             with self._free_if_raised(name):
-                self._memory.prepare()
+                self._memory.fetch_key()
                 made = await call()
             text = self._made(name, made, form)
         return form.read(text)

@@ -18,7 +18,7 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Refusal, Services
 
 MOST_DUE: Final = 100
-"""So many sends wait for those of further records. More would cost no call less."""
+"""Sends that wait for those of further records, at most. To wait for more would save no call: ten go in each."""
 
 RESERVE_MS: Final = 1_000
 """Kept of an invocation for sending what was committed: no further record is begun when less is left."""

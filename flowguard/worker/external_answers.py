@@ -305,16 +305,16 @@ def _body(answer: GivenAnswer) -> str:
 
 
 def read_outside(envelope: Envelope, queues: NamedQueues) -> list[ExternalAnswer]:
-    """Read a record as each callback says that it may have come through. None where no flow declares one.
+    """Read a record as each callback says that it may have come through. Empty where there is none.
 
     A queue, a topic or an event may be of several callbacks: the answer is for those who await its id.
 
     Raises :class:`EnvelopeError` for a record that names nothing awaited as any of them says.
     """
-    payload, answers, problems = _payload(envelope), [], []
+    answers, problems = [], []
     for flow, callback in queues.callbacks_of(envelope):
         try:
-            answers.append(_read(flow, callback, envelope, payload))
+            answers.append(_read(flow, callback, envelope))
         except EnvelopeError as problem:
             problems.append(problem)
     if problems and not answers:
@@ -322,7 +322,8 @@ def read_outside(envelope: Envelope, queues: NamedQueues) -> list[ExternalAnswer
     return answers
 
 
-def _read(flow: AnyFlow, callback: Callback, envelope: Envelope, payload: Any) -> ExternalAnswer:
+def _read(flow: AnyFlow, callback: Callback, envelope: Envelope) -> ExternalAnswer:
+    payload = _payload(envelope)
     awaited_id = _awaited_id(envelope, callback, payload)
     try:
         answer = _answer(callback, payload)

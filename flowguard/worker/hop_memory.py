@@ -98,9 +98,12 @@ class HopMemory:
         read = self._own.results.get(name) if self._own is not None else None
         return None if read is None else self.calls.made(read)
 
-    def prepare(self) -> None:
-        """Raise :class:`flowguard.errors.KeyUnavailable` where nothing could be remembered now, for want of a key."""
-        self.calls.made(partial(self._store.memos.prepare, self.claim))
+    def fetch_key(self) -> None:
+        """Fetch the key that seals a result, before the call is made that the result is of.
+
+        Raises :class:`flowguard.errors.KeyUnavailable` where the codec has none now.
+        """
+        self.calls.made(partial(self._store.memos.fetch_key, self.claim))
 
     def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
         """Keep the text, and apply the writes with it.

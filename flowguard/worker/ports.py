@@ -155,8 +155,8 @@ class Memos(Protocol):
         the claim is fenced. Raises as :meth:`Store.commit` does.
         """
 
-    def prepare(self, claim: Claim) -> None:
-        """Get the data key that seals, where the flow has a codec. Raises what the codec raises."""
+    def fetch_key(self, claim: Claim) -> None:
+        """Fetch the data key that seals, where the flow has a codec. Raises what the codec raises."""
 
     def holds(self, claim: Claim) -> bool:
         """Answer whether no other worker, no newer run and no cancellation has fenced the claim. Writes nothing."""

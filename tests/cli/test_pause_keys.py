@@ -112,7 +112,7 @@ def test_a_pause_of_a_key_is_none_of_its_stage(stack: Stack, clock: ManualClock)
         (("--stage", "charge", "--key", "customer="), "--key: write customer=VALUE or region=VALUE"),
         (("--stage", "charge", "--key", "customer"), "--key: write customer=VALUE or region=VALUE"),
         (("--stage", "charge", "--key", f"tenant#{'0' * 32}"), "--key: write customer=VALUE or region=VALUE"),
-        (("--stage", "ship", "--key", "customer=c1"), "--key: ship has no limit, so it has no keys; pause the stage"),
+        (("--stage", "ship", "--key", "customer=c1"), "--key: ship has no limit, so it has no keys; leave --key out"),
     ],
 )
 def test_what_is_refused(clock: ManualClock, options: tuple[str, ...], said: str) -> None:

@@ -43,8 +43,9 @@ from flowguard.wire.tokens import NO_TOKENS, token_awaited_id, token_row_id
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.external_answer import ExternalAnswer
-from flowguard.worker.external_answers import COPY_AFTER, ExternalAnswers
+from flowguard.worker.external_answers import COPY_AFTER, ExternalAnswers, read_outside
 from flowguard.worker.ports import Refusal, Services
+from flowguard.worker.record_sources import NamedQueues
 from tests.aws.engines import empty
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:parcels"
@@ -663,6 +664,13 @@ def test_what_a_stage_of_the_first_flow_cannot_read_is_offered_to_the_second_and
     assert waits_of(counted).wait.answered == {"paid"}  # type: ignore[union-attr]  # it waits
     [told] = [event for event in counted.told.events if event.type is EventType.BROKEN]
     assert told.facts["why"].startswith("RunFailed: ")
+
+
+@pytest.mark.parametrize("body", ["{}", "no JSON"])
+def test_what_comes_through_no_callback_is_not_even_read(body: str) -> None:
+    [inbox] = normalize(sqs_event("buying", body))
+    assert isinstance(inbox, Envelope)
+    assert read_outside(inbox, NamedQueues([Buying])) == []
 
 
 def test_an_outage_of_the_first_flow_keeps_the_answer_from_no_other(

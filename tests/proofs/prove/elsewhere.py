@@ -82,8 +82,8 @@ TESTED: Final = (
         "keys of functions of no flow",
     ),
     Elsewhere(
-        r"^(aws\.memos\.DynamoDBMemos\.prepare|worker\.hop_memory\.HopMemory\.prepare|"
-        r"recorded\.remembered\.EarlyEffects\.\w+: .*\.prepare)",
+        r"^(aws\.memos\.DynamoDBMemos\.fetch_key|worker\.hop_memory\.HopMemory\.fetch_key|"
+        r"recorded\.remembered\.EarlyEffects\.\w+: .*\.fetch_key)",
         ("tests/codecs/test_outage.py",),
         _CODECS,
     ),
