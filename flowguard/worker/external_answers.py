@@ -323,8 +323,7 @@ def read_outside(envelope: Envelope, queues: NamedQueues) -> list[ExternalAnswer
 
 
 def _read(flow: AnyFlow, callback: Callback, envelope: Envelope) -> ExternalAnswer:
-    payload = _payload(envelope)
-    awaited_id = _awaited_id(envelope, callback, payload)
+    awaited_id = _awaited_id(envelope, callback, payload := _payload(envelope))
     try:
         answer = _answer(callback, payload)
     except TypeError as error:
