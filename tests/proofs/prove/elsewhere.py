@@ -41,7 +41,7 @@ TESTED: Final = (
         "sources that several callbacks have, and tokens that are used too early",
     ),
     Elsewhere(
-        r"^worker\.(fail_phase\.FailPhase\.failed: (message\.requested_at|\(?message\.first_error|note →)|"
+        r"^worker\.(fail_phase\.FailPhase\.failed: (\w+\.requested_at|\(?\w+\.first_error|\w+ →)|"
         r"unread\.(begun_and_held|_fifo_group)|batch\.Batch\.run: .*held|dispatch\.DueSends|resend\.marked)",
         (
             *("tests/worker/test_kafka.py", "tests/worker/test_unread.py", "tests/worker/test_batch.py"),
@@ -52,12 +52,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.http_starts\._seen: .*(room|'result' in content)|"
-        r"^worker\.starts\.Starts\.start: (asked\.key|except ReaderBroken)",
+        r"^worker\.starts\.Starts\.start: (\w+\.key|except ReaderBroken)",
         ("tests/worker/test_http_starts.py", "tests/test_start_function.py"),
         "requests over HTTP",
     ),
     Elsewhere(
-        r"^aws\.object_traces\.TraceReader\.read: rows\.item is None",
+        r"^aws\.object_traces\.TraceReader\.read: \w+\.item is None",
         ("tests/operate/test_forget_object.py",),
         "what is forgotten, which no flow does",
     ),
