@@ -26,7 +26,8 @@ FOLDERS: Final[Mapping[str, Sequence[frozenset[str]]]] = {
             (
                 {"startup"},
                 {"aws_facts", "names", "text"},
-                {"items", "lint", "payload"},
+                {"items", "lint"},
+                {"payload"},
                 {"wire"},
                 {"protocol"},
                 {"observers", "recorded"},

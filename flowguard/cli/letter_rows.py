@@ -35,7 +35,7 @@ NO_LETTER: Final = "nothing to do: no letter was found"
 _EXCERPT: Final = 80
 
 
-class Seconds(click.ParamType[int]):
+class Seconds(click.ParamType):  # type: ignore[type-arg]  # click 8.1 knows none
     """A click type for times. ``90s``, ``15m``, ``1h`` or ``2d`` becomes seconds."""
 
     name = "time"

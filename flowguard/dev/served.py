@@ -73,12 +73,8 @@ class ServedEngine:
         os.environ["MOTO_ACCOUNT_ID"] = self.account  # read when moto is imported
         try:
             # here, since they are heavy and come with an extra
-            from moto.moto_server.werkzeug_app import (
-                DomainDispatcherApplication,
-                MotoRequestHandler,
-                create_backend_app,
-            )
-            from werkzeug.serving import make_server  # comes with an extra
+            import moto.moto_server.werkzeug_app as moto_app
+            from werkzeug.serving import WSGIRequestHandler, make_server  # comes with an extra
         except ImportError as error:
             missing = (error.name or "moto").partition(".")[0]
             problem = f"{missing} is not installed; pip install 'flowguard-aws[serve]'"
@@ -88,12 +84,11 @@ class ServedEngine:
             opened.enter_context(items_of_any_size())
             listening = opened.enter_context(self._listening())
             self.port = listening.getsockname()[1]
-            engine = OneAtATime(DomainDispatcherApplication(create_backend_app), self.host)
+            engine = OneAtATime(moto_app.DomainDispatcherApplication(moto_app.create_backend_app), self.host)
             app = LocalPages(engine, self.host, Mailbox(self.account, self.region, self.answers_url))
             self._pages = app
-            server = make_server(
-                self.host, self.port, app, threaded=True, request_handler=MotoRequestHandler, fd=listening.fileno()
-            )
+            reads = getattr(moto_app, "MotoRequestHandler", WSGIRequestHandler)  # moto has none of its own before 5.2.5
+            server = make_server(self.host, self.port, app, threaded=True, request_handler=reads, fd=listening.fileno())
             opened.callback(_stop, server, _started(server))
             self._exit = opened.pop_all()
         return self

@@ -59,16 +59,34 @@ def _stored(value: Any) -> Any:
         case _ if isinstance(value, _DYNAMODBS_OWN) or hasattr(value, "get_secret_value"):
             return value
         case _:
-            return _as_json(value)
+            return _in_json(value)
 
 
-def _as_json(value: Any) -> Any:
+def _in_json(value: Any) -> Any:
     try:
-        return to_jsonable_python(value)
+        return as_json_value(value)
     except PydanticSerializationError:
         return value
 
 
 def _name(name: Any) -> Any:
     """Return the name of an attribute, which is always a text, as the model's JSON has it."""
-    return name if type(name) is str else next(iter(_as_json({name: None})))
+    return name if type(name) is str else next(iter(_in_json({name: None})))
+
+
+def as_json_value(value: Any) -> Any:
+    """Return what stands for the value in the JSON of a model that has it: a text, number, list, dict, bool or None.
+
+    Before 2.12 pydantic's quick way knows no IP addresses: their type makes their text, as that of a class of yours.
+    Raises :class:`pydantic_core.PydanticSerializationError` for what has no place in JSON.
+    """
+    return to_jsonable_python(value, fallback=_by_its_type)
+
+
+def _by_its_type(value: Any) -> Any:
+    from pydantic import TypeAdapter  # few values need it
+
+    try:
+        return TypeAdapter(type(value)).dump_python(value, mode="json")
+    except Exception:  # pydantic's errors differ by release, and a type's own code may raise anything
+        raise PydanticSerializationError(f"{type(value).__name__} has no place in JSON") from None

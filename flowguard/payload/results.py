@@ -34,7 +34,8 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, TypeAdapter
-from pydantic_core import to_jsonable_python
+
+from flowguard.items.rows import as_json_value
 
 MARK: Final = "$"
 MOST_LEVELS: Final = 64
@@ -301,7 +302,7 @@ def _of_a_field(value: Any, place: str, level: int) -> Any:
     if isinstance(value, Enum):
         return _tree(value.value, place, level, _of_a_field)
     try:
-        return to_jsonable_python(value)
+        return as_json_value(value)
     except ValueError:
         raise Unstorable(f"{place} is {kind_of(value)}, which has no text in JSON") from None
 

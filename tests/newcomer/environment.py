@@ -9,11 +9,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT: Final = Path(__file__).parents[2]
 CONSTRAINTS: Final = str(ROOT / ".ci" / "constraints.txt")
@@ -33,15 +37,28 @@ class Ran(NamedTuple):
         return self.out + self.err
 
 
-PINNED: Final = {f"{tool}{kind}CONSTRAINT": CONSTRAINTS for tool in ("PIP_", "UV_") for kind in ("", "BUILD_")}
-
-
-def fetching(*command: str) -> None:
+def fetching(*command: str, constraints: str = CONSTRAINTS) -> None:
     """Runs what fetches packages. Where the index is out of reach, the test is skipped; not in CI."""
-    done = subprocess.run(command, env={**os.environ, **PINNED}, capture_output=True, text=True, check=False)
+    pinned = {f"{tool}{kind}CONSTRAINT": constraints for tool in ("PIP_", "UV_") for kind in ("", "BUILD_")}
+    done = subprocess.run(command, env={**os.environ, **pinned}, capture_output=True, text=True, check=False)
     if done.returncode and "Could not find a version" in done.stderr and not os.environ.get("CI"):
         pytest.skip(f"the package index is out of reach: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
+
+
+def oldest_admitted(extras: Sequence[str]) -> dict[str, str]:
+    """Return by the packages that pyproject.toml names for a function and for these extras the oldest release of each.
+
+    botocore comes with boto3, and its releases have the same numbers.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [one for extra in extras for one in project["optional-dependencies"][extra]]
+    oldest: dict[str, str] = {}
+    for required in map(Requirement, [*project["dependencies"], *named]):
+        for admitted in required.specifier:
+            known = oldest.get(required.name, "0")
+            oldest[required.name] = max(known, admitted.version, key=Version)
+    return {**oldest, "botocore": oldest["boto3"]}
 
 
 @functools.cache
@@ -70,6 +87,12 @@ class FreshEnvironment:
         """Installs flowguard with these extras. What is used of it is compiled then."""
         what = f"{self._wheel}[{extras}]" if extras else str(self._wheel)
         fetching(INSTALL, str(self.path), what)
+
+    def install_oldest(self, extras: Sequence[str]) -> None:
+        """Installs flowguard with these extras, and the oldest releases that it and they admit."""
+        constraints = self._home / "oldest.txt"
+        constraints.write_text("\n".join(f"{name}=={release}" for name, release in oldest_admitted(extras).items()))
+        fetching(INSTALL, str(self.path), f"{self._wheel}[{','.join(extras)}]", constraints=str(constraints))
 
     def has(self, module: str) -> bool:
         """Whether a module can be imported there."""

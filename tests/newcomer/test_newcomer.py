@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from flowguard.cli import COMMANDS
-from tests.newcomer.environment import ROOT, FreshEnvironment, Ran
+from tests.newcomer.environment import ROOT, FreshEnvironment, Ran, oldest_admitted
 from tests.testing.plugin.project import COUNTING_LINE, ORDERS, TESTS
 
 PROJECT: Final = Path(__file__).parent / "project"
@@ -67,6 +67,22 @@ def test_without_extras_then_with_the_command_line_then_with_all_of_it(fresh: Fr
     explore_writes_a_page(fresh, shop)
     a_handler_is_proved_from_an_empty_folder(fresh, shop.parent / "empty")
     the_demo_runs_in_a_clone(fresh, shop)
+
+
+OLD: Final = ("cli", "local", "serve", "ui", "testing", *TRACING, "postgres", "codec")
+"""Every extra but ``ai``, whose package needs a newer pydantic than a function does."""
+
+
+@pytest.mark.proof("installs the oldest releases of all that the extras need")
+def test_with_the_oldest_releases_that_the_extras_admit(fresh: FreshEnvironment, shop: Path) -> None:
+    fresh.install_oldest(OLD)
+    every_module_can_be_imported(fresh, shop)
+    every_command_has_its_help(fresh, shop)
+    replay_tells_what_the_flow_does(fresh, shop)
+    the_projects_tests_pass(fresh, shop)
+    the_inspector_serves_pages(fresh, shop)
+    an_order_is_sent_to_the_engine(fresh, shop)
+    assert all(succeeded(watch(fresh, shop, extra)).out == "True\n" for extra in TRACING)
 
 
 @pytest.mark.long("a second environment: what each module imports is compared with its extra by tests/test_extras.py")
@@ -216,6 +232,19 @@ for command in sys.argv[1:]:
 """
     helped = succeeded(fresh.run(shop, "python", "-c", asked, *COMMANDS)).out
     assert re.findall(r"^Usage: flowguard (\S+) ", helped, re.MULTILINE) == [*COMMANDS]
+
+
+def every_module_can_be_imported(fresh: FreshEnvironment, shop: Path) -> None:
+    """Those of the extra ``ai`` are left out."""
+    imported = """
+import importlib, pkgutil, flowguard
+for module in pkgutil.walk_packages(flowguard.__path__, "flowguard."):
+    if not module.name.startswith("flowguard.ai."):
+        importlib.import_module(module.name)
+print(importlib.metadata.version("click"))
+"""
+    ran = succeeded(fresh.run(shop, "python", "-c", imported))
+    assert ran.out.strip() == oldest_admitted(OLD)["click"]
 
 
 def both_names_of_the_command_work(fresh: FreshEnvironment, shop: Path) -> None:
