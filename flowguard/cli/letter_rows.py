@@ -160,7 +160,8 @@ class Telling:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if not self._bar.disable:  # rich before 15 ends a bar that it did not show with an empty line
+            self._bar.stop()
 
     def redriven(self, outcomes: Sequence[Outcome]) -> None:
         for each in outcomes:

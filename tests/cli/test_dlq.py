@@ -12,8 +12,9 @@ import click
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
+from rich.progress import Progress
 
-from flowguard.cli import main
+from flowguard.cli import letter_rows, main
 from flowguard.errors import Reject
 from flowguard.flow import Flow
 from flowguard.operate.moments import duration
@@ -401,6 +402,21 @@ def test_a_drop_only_says_what_it_would_do_until_it_is_told_yes(at: Scene) -> No
 def test_nothing_to_do_is_no_failure(at: Scene) -> None:
     result = dlq("drop", "--all", "--yes", "--flow", "carts")
     assert (result.exit_code, result.stdout) == (0, "nothing to do: no letter was found\n")
+
+
+class OlderProgress(Progress):
+    """As rich's before 15."""
+
+    def stop(self) -> None:
+        super().stop()
+        if not self.console.is_interactive:
+            self.console.print()
+
+
+def test_nothing_else_is_printed_whatever_rich_does_at_the_end(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(letter_rows, "Progress", OlderProgress)
+    result = dlq("drop", "--all", "--yes", "--flow", "carts")
+    assert result.stdout == "nothing to do: no letter was found\n"
 
 
 # -- how it is called
