@@ -268,8 +268,13 @@ TESTED: Final = (
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
     Elsewhere(
-        r"^worker\.handle_phase\.HandlePhase\.planned: self\._wait_for_newer",
-        ("tests/worker/runtime/test_debounce.py", "tests/protocol/test_fields.py", "tests/worker/test_group_parts.py"),
+        r"^worker\.handle_phase\.HandlePhase\.planned: keep_back",
+        (
+            "tests/worker/runtime/test_debounce.py",
+            "tests/protocol/test_fields.py",
+            "tests/worker/test_group_parts.py",
+            "tests/worker/test_stream_copies.py",
+        ),
         "how long a run is put off, which the explorer does not compare",
     ),
     Elsewhere(
@@ -500,10 +505,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.(?!dead_letters|redriven_messages)\w+\..*(is_stream|takes_names|source_arn|comes_often)|"
+        r"worker\.stream_copies\.|protocol\.claims\.queued_key|worker\.\w+\..*(\bqueued|Unsent)|"
         r"handler\.lambda_answer: .*takes_names|worker\.unread\._(known_by|named|has_waited)|"
         r"worker\.plan\.retried|worker\.trust\._way_of)",
         (
             "tests/worker/test_streams.py",
+            "tests/worker/test_stream_copies.py",
             "tests/testing/explorer/run/test_shards.py",
             "tests/worker/test_plan.py",
             "tests/worker/test_trust.py",
@@ -1050,14 +1057,19 @@ TESTED: Final = (
         "no explored request is traced",
     ),
     Elsewhere(
-        r"^(worker\.put_off\.|worker\.handle_phase\.HandlePhase\.(_wait_for_newer|planned: self\._wait_for_newer)|"
-        r"worker\.fail_phase\.FailPhase\.(_left\b|continued: .*(burst|delay|too_large|TooLarge))|"
+        r"^(worker\.(put_off|kept_back)\.|"
+        r"worker\.fail_phase\.FailPhase\.(_left\b|_goes_on\b|continued: .*(burst|delay|is_taken))|"
         r"aws\.(commit_call\.(_put_off|_ending: .*burst|release_call: .*rest)|run_pages\..*burst))",
-        ("tests/worker/runtime/test_debounce.py", "tests/protocol/test_fields.py", "tests/worker/test_group_parts.py"),
+        (
+            "tests/worker/runtime/test_debounce.py",
+            "tests/protocol/test_fields.py",
+            "tests/worker/test_group_parts.py",
+            "tests/worker/test_stream_copies.py",
+        ),
         "how long a run is put off, which the explorer does not compare",
     ),
     Elsewhere(
-        r"^(worker\.(handle_phase\.(HandlePhase\._saved: |GoesOn)|fail_phase\.FailPhase\.continued: |"
+        r"^(worker\.(handle_phase\.HandlePhase\._saved: |hop_memory\.GoesOn|fail_phase\.FailPhase\.continued: |"
         r"runtime\.Runtime\._handled: except GoesOn)|"
         r"worker\.failure_note\._remembered: (is_of_part|continue))",
         ("tests/worker/test_group_parts.py", "tests/worker/test_groups.py"),
