@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
-from flowguard.errors import PlacesBusy, TooLarge
+from flowguard.errors import OtherRelease, PlacesBusy, TooLarge
 from flowguard.events import EventType
 from flowguard.limit import PerKey
 from flowguard.protocol.claims import found_note, is_left_over, queued_key
@@ -60,7 +60,6 @@ LEAST_IN_PLACE: Final = 60_000
 
 LOST_AFTER: Final = 2 * LONGEST_LOOK
 """ms after which a look that has not come is lost."""
-
 
 MOST_STARTS: Final = 3
 """How often starts are noted anew, where their writes take too long to say when the handler begins."""
@@ -116,7 +115,7 @@ class HopPlaces:
 
         Starts come last. The limit of the hop's line comes before others of its kind. A repeated call of the handler
         keeps its places, and counts by time. Raises :class:`NoPlace` where a place is not free, and for the look of
-        a failed attempt. Its retry rests.
+        a failed attempt. Its retry rests. Raises :class:`OtherRelease` for a key's item that this one cannot read.
         """
         if is_left_over(self._own_claim):
             raise NoPlace(self._left_over)
@@ -147,10 +146,11 @@ class HopPlaces:
         self._taken = [*others, mine]
         try:
             change, seen = self._change(limit, key, decide, seen, short=free)
-        except PlacesBusy:
-            raise self._no_place(_Full(limit, key)) from None
+        except OtherRelease:  # nothing says whether it may begin, and its end gives back what it has
+            raise
         except Exception as error:
-            raise self._no_place(_Full(limit, key, error=error)) from error
+            full = _Full(limit, key, error=None if isinstance(error, PlacesBusy) else error)
+            raise self._no_place(full) from error
         if not change.granted:
             self._taken = others
             raise self._no_place(_Full(limit, key, seen))
