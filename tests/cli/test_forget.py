@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -343,21 +344,34 @@ def test_what_the_flows_own_stages_leave_is_named() -> None:
     class Checks(Flow, name="checks", object_id="order_id"):
         stages = (Check,)
 
+    class Prices(Flow, name="prices", object_id="order_id"):
+        stages = (Check,)
+
     class Begin(Stage[Checked], name="begin", lease=False, then="later"):
         def handle(self, asked: Checked, step: Step) -> Outcome:
             step.start(Checks, asked)
             return Later.message(asked)
 
-    class Later(Stage[Checked], name="later", lease=False):
+    class Later(Stage[Checked], name="later", then="last", lease=False):
         def handle(self, asked: Checked, step: Step) -> Outcome:
             step.send("mails", {"of": asked.order_id})
+            return Last.when_all(
+                price=step.ask(Prices, asked), parcel=step.ask("parcels", asked), within=timedelta(hours=1)
+            )
+
+    class Answers(BaseModel):
+        price: Checked
+        parcel: Checked
+
+    class Last(Stage[Answers], name="last"):
+        def handle(self, answers: Answers, step: Step) -> Outcome:
             return Done()
 
-    class Begun(Flow, name="begun", object_id="order_id"):
-        stages = (Begin, Later)
+    class Begun(Flow, name="begun", object_id="order_id", answers="answers"):
+        stages = (Begin, Later, Last)
 
     assert list(out_of_reach_of(Checks)) == []
     worker, asked, sent = out_of_reach_of(Begun)
     assert worker.startswith("a worker of begun at a first hop without a lease (begin): nothing tells of it")
-    assert asked.startswith("requests of begun to checks that have not begun")
-    assert sent == "messages and questions that stages of begun have sent to sqs:mails"
+    assert asked.startswith("requests of begun to checks, prices that have not begun")
+    assert sent == "messages and questions that stages of begun have sent to sqs:mails, sqs:parcels"

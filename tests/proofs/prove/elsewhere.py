@@ -26,6 +26,18 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^worker\.(stream_copies\.|hop_memory\.Unsent\b|\w+\..*(\bqueued|Unsent|is_taken|turn_away))|"
+        r"^protocol\.claims\.queued_key",
+        (
+            "tests/worker/test_stream_copies.py",
+            "tests/worker/test_poison_of_streams.py",
+            "tests/worker/runtime/test_debounce.py",
+            "tests/worker/test_places_alone.py",
+            "tests/worker/test_group_parts.py",
+        ),
+        "records of streams that come again, with which no shipped flow begins",
+    ),
+    Elsewhere(
         r"^worker\.record_sources\.(NamedQueues\.(callbacks_of|_alone|_bring_callbacks)|comes_through)\b|"
         r"^worker\.external_answers\.(read_outside|_read|ExternalAnswers\._ending: .*SEALED_IDS)|"
         r"^worker\.callbacks\.Callbacks\.(_answer_of: missed|answer: )",
@@ -293,6 +305,7 @@ TESTED: Final = (
             *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
             *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),
             *("tests/worker/test_limits_by_time.py", "tests/worker/test_limits_of_many.py"),
+            "tests/operate/test_key_pauses.py",
         ),
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
@@ -505,7 +518,6 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.(?!dead_letters|redriven_messages)\w+\..*(is_stream|takes_names|source_arn|comes_often)|"
-        r"worker\.stream_copies\.|protocol\.claims\.queued_key|worker\.\w+\..*(\bqueued|Unsent)|"
         r"handler\.lambda_answer: .*takes_names|worker\.unread\._(known_by|named|has_waited)|"
         r"worker\.plan\.retried|worker\.trust\._way_of)",
         (
@@ -706,13 +718,13 @@ TESTED: Final = (
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
-        r"^(aws\.memos\.DynamoDBMemos\.(holds|forget)|worker\.hop_memory\.HopMemory\.begin)\b",
+        r"^(aws\.memos\.DynamoDBMemos\.(holds|forget|remember: except)|worker\.hop_memory\.HopMemory\.begin)\b",
         (
             "tests/worker/runtime/test_is_current.py",
             "tests/aws/store/test_memos.py",
             "tests/worker/runtime/test_remembered.py",
         ),
-        "no stage of the explorer asks whether it is still current, or forgets what it remembers",
+        "no stage of the explorer asks whether it is still current, or forgets what it remembers; no bucket is away",
     ),
     Elsewhere(
         r"^worker\.batch\.Batch\.unopened\b",
