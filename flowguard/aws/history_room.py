@@ -95,8 +95,8 @@ def room_in_claimed(claim: Claim, key: Item, state: int, rest: Rest, called_atte
     size = _plain(item, key, Status.RUNNING) + _KILLS + (len("state") + state if state else 0) + sum(_kept(claim, None))
     if rest is not None:
         size += len("back_off") + _value_size(record_item(rest))
-    if called_attempt:
-        size += len("called_attempt") + len(called_attempt)
+    if named := called_attempt or item.called_attempt:
+        size += len("called_attempt") + len(named)
     return max(0, min(LONGEST, _room(size)))
 
 

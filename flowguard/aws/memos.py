@@ -41,7 +41,7 @@ from flowguard.protocol.run import Claim, Fenced
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from flowguard.aws.packing import Packing
+    from flowguard.aws.packing import Packed, Packing
 
 _BESIDE: Final = 64
 """Bytes of the item that a result takes beside its text and its name, or more."""
@@ -69,9 +69,21 @@ class DynamoDBMemos:
     def remember(
         self, claim: Claim, name: str, text: str, *, is_first: bool, writes: Sequence[Write] = ()
     ) -> Fenced | int:
-        """Keep the text under the name and apply the writes with it. All of that is done once, or nothing."""
+        """Keep the text under the name and apply the writes with it. All of that is done once, or nothing.
+
+        A long text stays in the item while S3 is away, if there is room: its call was made, and would be made again.
+        """
         about = about_of(run_key(claim.message.flow, claim.message.object_id), f"memo {name}")
-        packed = self._packing.pack(text, self._key_of(claim, "memo"), about=about)
+        try:
+            packed = self._packing.pack(text, self._key_of(claim, "memo"), about=about)
+        except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as away:
+            try:
+                return self._kept(claim, name, self._packing.pack(text, None, about=about), is_first, writes)
+            except TooLarge:
+                raise away from None
+        return self._kept(claim, name, packed, is_first, writes)
+
+    def _kept(self, claim: Claim, name: str, packed: Packed, is_first: bool, writes: Sequence[Write]) -> Fenced | int:
         size = packed.size + len(name.encode()) + _BESIDE
         self._check_room(claim, name, size, is_first)
         update = _update(self._table, claim, name, packed.value, is_first)

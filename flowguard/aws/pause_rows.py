@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws import botocore_errors, expressions
+from flowguard.aws.dead_letter_queue import Unusable
 from flowguard.aws.faults import error_code
 from flowguard.aws.items import Item, number
 from flowguard.startup.named_tuple import NamedTuple
@@ -57,7 +58,10 @@ class PauseRows(NamedTuple):
     table: str
 
     def all(self) -> list[Pause]:
-        """Return the pauses of all flows, by the names of flow and stage."""
+        """Return the pauses of all flows, by the names of flow and stage.
+
+        Raises :class:`Unusable` for a row that this release cannot read.
+        """
         pages = self.client.get_paginator("query").paginate(
             TableName=self.table,
             KeyConditionExpression="pk = :pk",
@@ -101,6 +105,14 @@ def _item(pause: Pause) -> Item:
 
 
 def _pause(item: Any) -> Pause:
+    try:
+        return _read(item)
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"it cannot be read ({type(error).__name__}: {error})"
+        raise Unusable(f"the row {_PK} {item['sk']['S']}", problem, "was it written by a newer release?") from None
+
+
+def _read(item: Any) -> Pause:
     flow, stage, *place = item["sk"]["S"].split("#", 2)
     before = {mapping: int(value["N"]) for mapping, value in item["before"]["M"].items()}
     at_once = int(item["at_once"]["N"]) if "at_once" in item else None

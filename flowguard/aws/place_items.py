@@ -23,7 +23,7 @@ from flowguard.aws import botocore_errors, expressions
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import LARGEST_ITEM, Item, about_of, number, run_key
 from flowguard.aws.packing import Packing
-from flowguard.errors import PlacesBusy
+from flowguard.errors import OtherRelease, PlacesBusy
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.places import NOBODY, Change, Holder, KeyPause, Places, Waiter
 from flowguard.startup.named_tuple import NamedTuple
@@ -55,6 +55,9 @@ LONGEST_TEXT: Final = LARGEST_ITEM - 8_192
 
 
 _UNKNOWN: Final = Seen(NOBODY, "nobody has looked")
+
+_ATTRIBUTES: Final = frozenset({"pk", "sk", "held", "line", "nonce", "ttl", "pause"})
+"""What the item of a key has. All of it is written anew by a write of the whole."""
 
 
 class DynamoDBPlaces(NamedTuple):
@@ -230,7 +233,20 @@ def _item(seen: Seen) -> Item:
 
 
 def _seen(raw: Any) -> Seen:
-    return Seen(read_places(raw), raw["nonce"]["S"], int(raw.get("ttl", number(0))["N"])) if raw else Seen(NOBODY)
+    """Read the item of a key. Raises :class:`OtherRelease` for one that has what this release does not know.
+
+    It may say that no hop is to begin, and a write of the whole item would take it away.
+    """
+    if not raw:
+        return Seen(NOBODY)
+    unknown = ", ".join(sorted(set(raw) - _ATTRIBUTES))
+    try:
+        seen = Seen(read_places(raw), raw["nonce"]["S"], int(raw.get("ttl", number(0))["N"]))
+    except (KeyError, TypeError, ValueError) as error:
+        seen, unknown = Seen(NOBODY), unknown or f"{type(error).__name__}: {error}"
+    if unknown:
+        raise OtherRelease(f"the item {raw['pk']['S']} cannot be read, which another release has written ({unknown})")
+    return seen
 
 
 def read_places(raw: Any) -> Places:

@@ -25,6 +25,7 @@ from flowguard.cli.connection import (
     settings_of,
     table_errors,
 )
+from flowguard.cli.out_of_reach import out_of_reach_of
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
 from flowguard.destinations import Queue
@@ -92,7 +93,8 @@ def forget(
             _refuse(loaded, object_id, error, end, as_json=as_json)
         except RowsNotRemoved as error:
             _refuse(loaded, object_id, error, None, as_json=as_json)
-    beside = [*OUT_OF_REACH, *(_FENCE + statement for statement in _fences(report))]
+    of_flows = [what for asked in flows.values() for what in out_of_reach_of(asked)]
+    beside = [*OUT_OF_REACH, *of_flows, *(_FENCE + statement for statement in _fences(report))]
     if as_json:
         say_json(to_json({**_facts(report), "out_of_reach": beside}))
     else:

@@ -42,7 +42,7 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
 
     "late" are waits whose deadline is over, "left" runs in the middle of a hop that no worker has. The table is read by
     Scan, which pays for each item; --read bounds that. What was read is said on standard error. Stages and
-    keys that are paused are named after that.
+    keys that are paused are named after that. With --json a line is of runs or of a pause: its "row" says which.
 
     --emf writes metrics of the whole table, and none where --read or --after leaves a part of it out.
 
@@ -107,7 +107,7 @@ def _say(counts: Mapping[tuple[str, str, str], Count]) -> None:
         }
         if status == Status.WAITING.value:
             numbers["oldest_wait"] = iso(count.first_commit)
-        say_json(to_json({"flow": flow, "status": status, "stage": stage, **numbers}))
+        say_json(to_json({"row": "runs", "flow": flow, "status": status, "stage": stage, **numbers}))
 
 
 def _pauses(flow: str | None, options: Mapping[str, Any]) -> list[Pause]:
@@ -124,7 +124,13 @@ def _pauses(flow: str | None, options: Mapping[str, Any]) -> list[Pause]:
 def _tell_pauses(pauses: Sequence[Pause], now: int, *, as_json: bool) -> None:
     for pause in pauses:
         if as_json:
-            facts = {"flow": pause.flow, "stage": pause.stage, "key": pause.place or None, "why": pause.why}
+            facts = {
+                "row": "pause",
+                "flow": pause.flow,
+                "stage": pause.stage,
+                "key": pause.place or None,
+                "why": pause.why,
+            }
             say_json(to_json({**facts, "paused_since": iso(pause.since), "at_once": pause.at_once}))
             continue
         name = " ".join(bounded(part, LONGEST_PART) for part in (pause.flow, pause.stage, pause.place) if part)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flowguard.aws.dead_letter_queue import Unusable, explained
 from flowguard.aws.pause_rows import Pause, PauseRows
-from flowguard.errors import PlacesBusy
+from flowguard.errors import OtherRelease, PlacesBusy
 from flowguard.protocol.places import Change, KeyPause, Places, paused, resumed
 from flowguard.worker.place_store import PlaceKey, PlaceStore
 
@@ -89,6 +89,8 @@ class KeyPauses:
                 return self._places.change(key, decide, self._nonce(), frees=True).seen.places
             except PlacesBusy as error:
                 raise Unusable(_name(key), str(error), "nothing was changed; repeat the command") from None
+            except OtherRelease as error:
+                raise Unusable(_name(key), str(error), "nothing was changed; use the newer release") from None
 
 
 @contextmanager

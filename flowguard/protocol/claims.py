@@ -280,6 +280,11 @@ def attempt_key(item: RunItem, retry: int) -> str:
     return f"{crc32(item.request_id.encode()):08x}.{item.hop}.{item.redrive}.{retry}"
 
 
+def queued_key(item: RunItem) -> str:
+    """Return what names an attempt of a stream's record whose message a queue has. Its time is a part of it."""
+    return f"{attempt_key(item, item.retry)}.{item.requested_at}"
+
+
 def goes_on_as(item: RunItem | None, message: Message, *, is_in_place: bool) -> Message | None:
     """Return the message as the attempt that the item is at, to be claimed as that. None for one that is as it is.
 

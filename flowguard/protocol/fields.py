@@ -252,7 +252,8 @@ FIELDS: Final = (
     Field(
         "called_attempt",
         Kind.TEXT,
-        "The attempt after a failed direct call, which nobody may repeat: digest of the request, hop, redrive, retry",
+        "The attempt after a failed direct call, which nobody may repeat: digest of the request, hop, redrive, retry. "
+        "With its time, one of a stream's record whose message a queue has",
         frozenset({RELEASE}),
         _COMMIT,
     ),

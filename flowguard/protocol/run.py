@@ -161,7 +161,10 @@ class RunItem(NamedTuple):
     kills: int = 0
     """How many workers of this attempt were killed before the last one. One less where that gave its claim back."""
     called_attempt: str = ""
-    """The :func:`claims.attempt_key` of the attempt that follows a failed direct call. Nobody may repeat that call."""
+    """The :func:`claims.attempt_key` of the attempt that follows a failed direct call. Nobody may repeat that call.
+
+    Or the :func:`claims.queued_key` of a stream's record, whose copies begin nothing.
+    """
     by_look: int | None = None
     """By which look the hop was committed, or by a call (0). None where its message had no turn in a line."""
     first_text: str | None = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.errors import RunFailed
 from flowguard.sql.fence import ConnectionLost, LockedRow, Transaction, check_connect, checked_connection
@@ -93,13 +94,25 @@ class PostgresTransaction:
         from psycopg.rows import tuple_row
 
         cursor = self._connection.cursor(row_factory=tuple_row)
+        is_raw = isinstance(cursor, psycopg.RawCursor)
+        statement, values = _numbered(sql, parameters) if is_raw else (in_words_of_psycopg(sql), parameters)
         try:
-            cursor.execute(in_words_of_psycopg(sql), parameters)
+            cursor.execute(statement, values)
         except psycopg.errors.UndefinedTable:
             raise no_table() from None
         return cursor.fetchall() if cursor.description else []
 
 
+_NAME: Final = re.compile(r"(?<!:):([a-z_]+)")
+
+
 def in_words_of_psycopg(sql: str) -> bytes:
     """Return a statement with ``%(name)s`` where it has ``:name``."""
-    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", sql).encode()
+    return _NAME.sub(r"%(\1)s", sql).encode()
+
+
+def _numbered(sql: str, parameters: Mapping[str, str | int]) -> tuple[bytes, list[str | int]]:
+    """Return a statement with ``$1``, ``$2`` … where it has ``:name``, as a ``RawCursor`` takes it, and its values."""
+    numbers = itertools.count(1)
+    values = [parameters[name] for name in _NAME.findall(sql)]
+    return _NAME.sub(lambda name: f"${next(numbers)}", sql).encode(), values

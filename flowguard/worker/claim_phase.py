@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from flowguard.names.ids import Owner
 from flowguard.protocol.claims import needs_lease
-from flowguard.protocol.run import Claim, ClaimRequest, Refused, RunItem
+from flowguard.protocol.run import Claim, ClaimRequest, Refused, Rest, RunItem
 from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
@@ -113,8 +113,11 @@ class ClaimPhase:
         return now, now + (left if left is not None else without_lambda // _MS)
 
 
-def release(services: Services, claim: Claim) -> None:
-    """Say in the item that nobody is at work any more. A hop that was only read has no lease."""
+def release(services: Services, claim: Claim, rest: Rest = None, queued: str = "") -> None:
+    """Say in the item that nobody is at work any more. A hop that was only read has no lease.
+
+    ``queued`` says that a queue has the message of a stream's record by now.
+    """
     if claim.unwritten is None:
         with suppress(Exception):  # what has failed before is what to report
-            services.store.release(claim, services.clock.now(), failed=False)
+            services.store.release(claim, services.clock.now(), failed=False, rest=rest, called_attempt=queued)

@@ -17,7 +17,7 @@ from flowguard.errors import (
     WriteDenied,
 )
 from flowguard.events import EventType
-from flowguard.protocol.claims import attempt_key
+from flowguard.protocol.claims import attempt_key, queued_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import BackOff, Burst, Claim, Commit, FencedBy
@@ -34,6 +34,7 @@ from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.failure import Again, Attempt, Never, after_failure
 from flowguard.worker.failure_note import failure_of, veiled
+from flowguard.worker.hop_memory import Unsent
 from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.no_run import NoRun
 from flowguard.worker.plan import letter_or_why, retried
@@ -66,6 +67,8 @@ class FailPhase:
             return self._parked(arrival, claim, error, other_releases_of(arrival.flow.name))
         if isinstance(error, WriteDenied) and self._is_parked_for(arrival, claim, error):
             return self._parked_for_tables(arrival, claim, error)
+        if isinstance(error, Unsent):
+            return (yield from self._again(arrival, claim, error.note, error.then, error))
         message, now = arrival.message, self._services.clock.now()
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
@@ -75,10 +78,11 @@ class FailPhase:
         match after_failure(error, policy, attempt, self._services.draw):
             case Never(why):
                 return (yield from self._end(arrival, claim, note.because(why), error))
-            case Again() as then if arrival.envelope.retried_in_place:
-                return self._again_in_place(arrival, claim, note.because(then.why), then)
             case Again() as then:
-                return (yield from self._again(arrival, claim, note.because(then.why), then, error))
+                self._tell(arrival, claim, note := note.because(then.why))
+                if arrival.envelope.retried_in_place:
+                    return self._again_in_place(arrival, claim, note, then)
+                return (yield from self._again(arrival, claim, note, then, error))
 
     def _is_parked_for(self, arrival: Arrival, claim: Claim, denied: WriteDenied) -> bool:
         """Answer whether the message is parked for a table that is denied or missing. Raises while that may pass.
@@ -173,7 +177,6 @@ class FailPhase:
         self, arrival: Arrival, claim: Claim, note: ErrorNote, then: Again, error: BaseException
     ) -> Way[Ending | None]:
         """Send a new message for the same hop, one attempt later. The run ends where its queue never takes it."""
-        self._tell(arrival, claim, note)
         try:
             again = self._retried(arrival, arrival.message.again(veiled(arrival.flow, note)), then.delay)
         except TooLarge as too_large:
@@ -192,7 +195,8 @@ class FailPhase:
         if refusal.final:
             why = f"its retry cannot be sent: {refusal.why}"
             return (yield from self._end(arrival, claim, note.because(why), error))
-        release(self._services, claim)
+        rest = BackOff(veiled(arrival.flow, note), self._services.clock.now() + then.delay * 1000)
+        release(self._services, claim, rest if arrival.envelope.source.is_stream else None)
         why = f"its retry was not sent to {again.to}: {refusal.why}"
         return kept(arrival, Verdict.CLAIMED, "").kept(why, for_minutes=refusal.for_minutes)
 
@@ -205,8 +209,9 @@ class FailPhase:
 
         That is at the end of a ``burst``, or at once. One that is not sent leaves its record, which goes on as well.
         """
-        now, delay = self._services.clock.now(), 0
-        self._services.store.release(claim, now, failed=False, rest=burst)
+        now, delay, is_stream = self._services.clock.now(), 0, arrival.envelope.source.is_stream
+        if not is_stream:
+            self._services.store.release(claim, now, failed=False, rest=burst)
         if burst is None:
             self._emitter.emit(EventType.CONTINUED, arrival, requests=requests)
             why = f"{requests} requests of its group are saved, and more are to be"
@@ -217,14 +222,10 @@ class FailPhase:
         if arrival.envelope.retried_in_place:
             self._services.sender.postpone(arrival.envelope, 0)
             return kept(arrival, Verdict.CLAIMED, why)
-        try:
-            onward = self._retried(arrival, arrival.message, delay, continued=claim.item.epoch)
-        except TooLarge:
-            return self._left(arrival, delay, why)
-        with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
-            refusal = self._services.sender.send([onward]).get(0)
-        self._emitter.sent(arrival.message, onward, refusal)
-        return acked(arrival, Verdict.CLAIMED) if refusal is None else self._left(arrival, delay, why)
+        is_taken = self._goes_on(arrival, claim, delay)
+        if is_stream:  # its copies are told from the message by what the item says once that is sent
+            release(self._services, claim, burst, queued_key(claim.item) if is_taken else "")
+        return acked(arrival, Verdict.CLAIMED) if is_taken else self._left(arrival, delay, why)
 
     def _left(self, arrival: Arrival, delay: int, why: str) -> Ending:
         """Leave the record in its queue, for as long as its run is put off."""
@@ -232,12 +233,22 @@ class FailPhase:
             self._services.sender.postpone(arrival.envelope, delay)
         return kept(arrival, Verdict.CLAIMED, why)
 
+    def _goes_on(self, arrival: Arrival, claim: Claim, delay: int) -> bool:
+        """Send the message once more, as the same attempt. Answer whether its queue has it."""
+        try:
+            onward = self._retried(arrival, arrival.message, delay, continued=claim.item.epoch)
+        except TooLarge:
+            return False
+        with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
+            refusal = self._services.sender.send([onward]).get(0)
+        self._emitter.sent(arrival.message, onward, refusal)
+        return refusal is None
+
     def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, then: Again) -> Ending:
         """Leave the record where it is and count the attempt.
 
         It stays in a FIFO queue for order's sake, else because there is no queue to send to.
         """
-        self._tell(arrival, claim, note)
         now = self._services.clock.now()
         back_off = BackOff(veiled(arrival.flow, note), now + then.delay * 1000)
         called = "" if arrival.envelope.is_fifo else attempt_key(claim.item, claim.item.retry + 1)

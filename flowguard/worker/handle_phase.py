@@ -11,7 +11,7 @@ from flowguard.errors import Cancelled, GroupUnsaved, OtherRelease, RunFailed
 from flowguard.outcome import Outcome, WaitForGroup
 from flowguard.payload.encoding import decode
 from flowguard.protocol.groups import group_key
-from flowguard.protocol.run import Burst, Claim, Commit, RunItem
+from flowguard.protocol.run import Commit, RunItem
 from flowguard.recorded.table_writes import RefusedWrites
 from flowguard.spans import Phase
 from flowguard.stage import AnyStage
@@ -21,8 +21,9 @@ from flowguard.wire.trace_context import is_sampled
 from flowguard.worker.children import children_cancelled
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.group_parts import SavedGroup, keep_part, read_parts
-from flowguard.worker.hop_memory import HopMemory
+from flowguard.worker.hop_memory import GoesOn, HopMemory
 from flowguard.worker.hop_planner import planner_of
+from flowguard.worker.kept_back import keep_back
 from flowguard.worker.leases import keeps_lease
 from flowguard.worker.limits import places_of
 from flowguard.worker.plan import Planner
@@ -62,7 +63,7 @@ class HandlePhase:
         Raises :class:`flowguard.worker.hop_memory.NoPlace` where it has to wait for a place of its stage's limits.
         """
         if not calls:  # what is there later is of this very attempt
-            self._wait_for_newer(arrival, memory.claim)
+            keep_back(self._services, self._emitter, arrival, memory.claim)
             memory.begin(partial(places_of, self._services, self._emitter, arrival))
         claim = memory.claim
         if (why := claim.item.cancelled_because or arrival.message.cancelled) and claim.item.own_failure is None:
@@ -115,16 +116,6 @@ class HandlePhase:
         planned = self._saved(outcome, planner, memory, calls) if isinstance(outcome, WaitForGroup) else outcome
         return planner.ended(planned, step)._replace(ended_at=ended_at)
 
-    def _wait_for_newer(self, arrival: Arrival, claim: Claim) -> None:
-        """Raise :class:`GoesOn` where the run is put off for newer requests of its object."""
-        if (debounce := arrival.flow.debounce) is None:
-            return
-        from flowguard.worker.put_off import burst_of, comes_back  # most flows put nothing off
-
-        burst = burst_of(debounce, arrival, claim, self._services.clock.now())
-        if burst is not None and comes_back(arrival, self._services.signer):
-            raise GoesOn(burst=burst)
-
     def _ended_group(self, arrival: Arrival, memory: HopMemory) -> EndedGroup | None:
         wait = memory.claim.item.wait
         group = wait.plan.group if wait is not None and wait.plan is not None else None
@@ -156,17 +147,6 @@ class HandlePhase:
         if self._loop is None:
             self._loop = EventLoop()
         return self._loop.result_of(returned)
-
-
-class GoesOn(Exception):
-    """Another invocation goes on with the attempt.
-
-    The requests of a group are saved up to here (``requests``), or the run is put off to the end of a ``burst``.
-    """
-
-    def __init__(self, requests: int = 0, burst: Burst | None = None) -> None:
-        super().__init__(requests, burst)
-        self.requests, self.burst = requests, burst
 
 
 def _read(stage: AnyStage, message: Message, item: RunItem) -> Any:

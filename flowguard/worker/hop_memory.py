@@ -10,8 +10,10 @@ from flowguard.errors import WorkerFenced
 from flowguard.items.writes import Write
 from flowguard.protocol.claims import finds_old_memory
 from flowguard.protocol.memo import Memo
-from flowguard.protocol.run import Claim, Fenced
+from flowguard.protocol.run import Burst, Claim, Fenced
+from flowguard.wire.message import ErrorNote
 from flowguard.worker.ending import Ending
+from flowguard.worker.failure import Again
 from flowguard.worker.handler_calls import HandlerCalls
 from flowguard.worker.ports import Store
 
@@ -25,6 +27,28 @@ class NoPlace(Exception):
     def __init__(self, ending: Callable[[], Ending]) -> None:
         super().__init__("no place of a limit is free")
         self.ending = ending
+
+
+class GoesOn(Exception):
+    """Another invocation goes on with the attempt.
+
+    The requests of a group are saved up to here (``requests``), or the run is put off to the end of a ``burst``.
+    """
+
+    def __init__(self, requests: int = 0, burst: Burst | None = None) -> None:
+        super().__init__(requests, burst)
+        self.requests, self.burst = requests, burst
+
+
+class Unsent(Exception):
+    """The attempt has failed before, as its ``note`` says, and the message of the next one was not sent.
+
+    It is still to be sent, with what is left of its delay (``then``).
+    """
+
+    def __init__(self, note: ErrorNote, then: Again) -> None:
+        super().__init__(str(note))
+        self.note, self.then = note, then
 
 
 class TakesPlaces(Protocol):

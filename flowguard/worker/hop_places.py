@@ -17,10 +17,10 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
-from flowguard.errors import PlacesBusy, TooLarge
+from flowguard.errors import OtherRelease, PlacesBusy, TooLarge
 from flowguard.events import EventType
 from flowguard.limit import PerKey
-from flowguard.protocol.claims import found_note, is_left_over
+from flowguard.protocol.claims import found_note, is_left_over, queued_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.places import (
@@ -42,6 +42,7 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from flowguard.wire.turn import Turn
+from flowguard.worker.claim_phase import release
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.hop_memory import NoPlace
@@ -59,7 +60,6 @@ LEAST_IN_PLACE: Final = 60_000
 
 LOST_AFTER: Final = 2 * LONGEST_LOOK
 """ms after which a look that has not come is lost."""
-
 
 MOST_STARTS: Final = 3
 """How often starts are noted anew, where their writes take too long to say when the handler begins."""
@@ -115,7 +115,7 @@ class HopPlaces:
 
         Starts come last. The limit of the hop's line comes before others of its kind. A repeated call of the handler
         keeps its places, and counts by time. Raises :class:`NoPlace` where a place is not free, and for the look of
-        a failed attempt. Its retry rests.
+        a failed attempt. Its retry rests. Raises :class:`OtherRelease` for a key's item that this one cannot read.
         """
         if is_left_over(self._own_claim):
             raise NoPlace(self._left_over)
@@ -146,10 +146,11 @@ class HopPlaces:
         self._taken = [*others, mine]
         try:
             change, seen = self._change(limit, key, decide, seen, short=free)
-        except PlacesBusy:
-            raise self._no_place(_Full(limit, key)) from None
+        except OtherRelease:  # nothing says whether it may begin, and its end gives back what it has
+            raise
         except Exception as error:
-            raise self._no_place(_Full(limit, key, error=error)) from error
+            full = _Full(limit, key, error=None if isinstance(error, PlacesBusy) else error)
+            raise self._no_place(full) from error
         if not change.granted:
             self._taken = others
             raise self._no_place(_Full(limit, key, seen))
@@ -274,7 +275,7 @@ class HopPlaces:
             self._release(None)
             why = f"its look was not sent to {look.to}: {refusal.why}"
             return kept(self._arrival, Verdict.CLAIMED, "").kept(why, for_minutes=refusal.for_minutes)
-        self._release(self._note(full, delay))
+        self._release(self._note(full, delay), queued=self._arrival.envelope.source.is_stream)
         self._emitter.emit(EventType.IN_LINE, self._arrival, limit=full.limit.title, delay=delay)
         self._join(full)
         return acked(self._arrival, Verdict.CLAIMED)
@@ -325,9 +326,8 @@ class HopPlaces:
         with suppress(Exception):  # the look joins
             self._change(full.limit, full.key, lambda places, terms: joined(places, self._hop, terms), full.seen)
 
-    def _release(self, note: BackOff | None) -> None:
-        with suppress(Exception):  # the lease ends by itself
-            self._services.store.release(self._own_claim, self._services.clock.now(), failed=False, rest=note)
+    def _release(self, note: BackOff | None, *, queued: bool = False) -> None:
+        release(self._services, self._own_claim, note, queued_key(self._own_claim.item) if queued else "")
 
     def _note(self, full: _Full, delay: int) -> BackOff:
         """Return what the item says of the hop meanwhile. The number tells which look is the last."""

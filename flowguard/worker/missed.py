@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flowguard.errors import KeyUnavailable, SettingsError, TooLarge
+from flowguard.protocol.claims import queued_key
 from flowguard.protocol.run import Claim
 from flowguard.verdicts import Verdict
 from flowguard.worker.claim_phase import release
@@ -27,10 +28,10 @@ def beside_stream(
         onward = retried(arrival.message, arrival.envelope, 0, services.signer, epoch, inbox)
     except TooLarge:
         raise missing from None
-    release(services, claim)
     refusal = services.sender.send([onward]).get(0)
     emitter.sent(arrival.message, onward, refusal)
     if refusal is not None:
         raise missing
+    release(services, claim, queued=queued_key(claim.item))
     emitter.broken(arrival.envelope, arrival, missing, str(missing))
     return acked(arrival, Verdict.CLAIMED, why=str(missing))

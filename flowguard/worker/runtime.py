@@ -20,8 +20,8 @@ from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.fail_phase import FailPhase
 from flowguard.worker.flush_phase import FlushPhase
-from flowguard.worker.handle_phase import GoesOn, HandlePhase
-from flowguard.worker.hop_memory import HopMemory, NoPlace
+from flowguard.worker.handle_phase import HandlePhase
+from flowguard.worker.hop_memory import GoesOn, HopMemory, NoPlace
 from flowguard.worker.kept_answers import KeptAnswers
 from flowguard.worker.kills import counted, with_kills
 from flowguard.worker.no_run import NoRun

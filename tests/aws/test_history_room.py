@@ -545,3 +545,9 @@ def test_what_is_noted_of_a_rest_takes_its_room_from_the_history() -> None:
         history_room.room_in_claimed(claimed, key, tight, None, "n" * 9)
         == room(tight, None) - len("called_attempt") - 9
     )
+    there = claimed._replace(item=claimed.item._replace(called_attempt="n" * 12))
+    assert (
+        history_room.room_in_claimed(there, key, tight, None, "n" * 9)
+        == history_room.room_in_claimed(there, key, tight, None) + 3
+        == room(tight, None) - len("called_attempt") - 9
+    )

@@ -21,7 +21,7 @@ from flowguard.aws.place_items import (
     read_places,
 )
 from flowguard.aws.services import aws_store
-from flowguard.errors import PlacesBusy
+from flowguard.errors import OtherRelease, PlacesBusy
 from flowguard.protocol.places import (
     NOBODY,
     Change,
@@ -553,3 +553,28 @@ def test_a_message_that_no_row_holds_is_not_kept(left: int, kept: bool, monkeypa
 
 def test_the_longest_message_leaves_room_in_its_row() -> None:
     assert LONGEST_TEXT == 409_600 - 8_192
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"frozen": {"M": {}}}, "frozen"),
+        ({"held": None}, "KeyError: 'held'"),
+        ({"nonce": None}, "KeyError: 'nonce'"),
+        ({"line": {"M": {"a": {"S": "soon"}}}}, "ValueError: not enough values to unpack (expected 4, got 1)"),
+        ({"line": {"L": []}}, "KeyError: 'M'"),
+        ({"held": {"M": {"a": {"S": "soon somebody"}}}}, "ValueError: invalid literal for int() with base 10: 'soon'"),
+        ({"pause": {"S": "for good"}}, "KeyError: 'M'"),
+    ],
+)
+def test_an_item_of_another_release_is_named_and_not_written(
+    changes: dict[str, Any], why: str, places: DynamoDBPlaces
+) -> None:
+    take(places)
+    item = {name: value for name, value in {**raw(places), **changes}.items() if value is not None}
+    places.client.put_item(TableName="flowguard", Item=item)
+    with pytest.raises(OtherRelease) as raised:
+        join(places)
+    told = "the item limit#orders#price#customer#d1 cannot be read, which another release has written"
+    assert str(raised.value) == f"{told} ({why})"
+    assert raw(places) == item

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from pydantic import BaseModel
 
 from flowguard.cli import main
 from flowguard.cli.connection import CommandTime
+from flowguard.cli.out_of_reach import out_of_reach_of
 from flowguard.clock import no_pause
 from flowguard.errors import Reject
+from flowguard.flow import Flow
 from flowguard.operate.forget_object import OUT_OF_REACH
 from flowguard.operate.moments import iso
+from flowguard.outcome import Done, Outcome
 from flowguard.protocol.forgotten import is_forgotten
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.stage import Stage
 from flowguard.step import Step
 from tests.aws.test_batch_writes import Unprocessed
 from tests.cli.test_cancel import for_a_day
@@ -57,6 +63,7 @@ def decline(step: Step[OrderState]) -> None:
     raise Reject("the card of MARKERWORD is declined")
 
 
+SENT = "messages and questions that stages of orders have sent to sqs:emails"
 FENCE = (
     "its fence in a database of step.sql, if a stage has one: "
     "UPDATE flowguard_fence SET results = '{}' WHERE flow = 'orders' AND object_id = 'o1'"
@@ -91,7 +98,7 @@ def test_without_yes_it_says_what_there_is_and_changes_nothing(at: Scene) -> Non
         "       0  bucket, left: FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name",
         "messages under way may come until 2027-02-12T08:00:00.000Z (in 28 d); the run's are dropped",
     ]
-    assert [line.removeprefix("out of reach: ") for line in said.splitlines()[5:]] == [*OUT_OF_REACH, FENCE]
+    assert [line.removeprefix("out of reach: ") for line in said.splitlines()[5:]] == [*OUT_OF_REACH, SENT, FENCE]
     assert (memory(at).items("flowguard"), len(memory(at).messages("dead"))) == before
 
 
@@ -111,7 +118,7 @@ def test_the_report_as_json(at: Scene) -> None:
     facts = json.loads(forget(at, "--yes", "--json").stdout)
     assert facts["found"] == {"run item": 1, "dead letters": 1}
     assert (facts["flow"], facts["object_id"], facts["removed"], facts["problem"]) == ("orders", "o1", True, None)
-    assert (facts["children"], facts["out_of_reach"]) == ([], [*OUT_OF_REACH, FENCE])
+    assert (facts["children"], facts["out_of_reach"]) == ([], [*OUT_OF_REACH, SENT, FENCE])
     assert facts["late_until"] == "2027-02-12T08:00:00.000Z"
     assert [left["what"] for left in facts["left"]] == ["bucket"]
 
@@ -324,3 +331,47 @@ def test_what_a_sender_writes_reaches_no_terminal(at: Scene) -> None:
     at.deliver(at.order(OBJECT))
     assert "repeat this after" in forget(at, "--yes", object_id=OBJECT, code=1).stderr
     forget(at, object_id=OBJECT)
+
+
+def test_what_the_flows_own_stages_leave_is_named() -> None:
+    class Checked(BaseModel):
+        order_id: str
+
+    class Check(Stage[Checked], name="check"):
+        def handle(self, asked: Checked, step: Step) -> Outcome:
+            return Done()
+
+    class Checks(Flow, name="checks", object_id="order_id"):
+        stages = (Check,)
+
+    class Prices(Flow, name="prices", object_id="order_id"):
+        stages = (Check,)
+
+    class Begin(Stage[Checked], name="begin", lease=False, then="later"):
+        def handle(self, asked: Checked, step: Step) -> Outcome:
+            step.start(Checks, asked)
+            return Later.message(asked)
+
+    class Later(Stage[Checked], name="later", then="last", lease=False):
+        def handle(self, asked: Checked, step: Step) -> Outcome:
+            step.send("mails", {"of": asked.order_id})
+            return Last.when_all(
+                price=step.ask(Prices, asked), parcel=step.ask("parcels", asked), within=timedelta(hours=1)
+            )
+
+    class Answers(BaseModel):
+        price: Checked
+        parcel: Checked
+
+    class Last(Stage[Answers], name="last"):
+        def handle(self, answers: Answers, step: Step) -> Outcome:
+            return Done()
+
+    class Begun(Flow, name="begun", object_id="order_id", answers="answers"):
+        stages = (Begin, Later, Last)
+
+    assert list(out_of_reach_of(Checks)) == []
+    worker, asked, sent = out_of_reach_of(Begun)
+    assert worker.startswith("a worker of begun at a first hop without a lease (begin): nothing tells of it")
+    assert asked.startswith("requests of begun to checks, prices that have not begun")
+    assert sent == "messages and questions that stages of begun have sent to sqs:mails, sqs:parcels"

@@ -237,6 +237,7 @@ def test_stats_count_runs_and_say_which_need_somebody(at: Scene) -> None:
     assert shown(at, "stats", "--flow", "tests.scene:Orders") == shown(at, "stats", "--flow", "orders")
     [_, _, last] = run(at, "stats", "--json").stdout.splitlines()
     assert json.loads(last) == {
+        "row": "runs",
         "flow": "orders",
         "status": "RUNNING",
         "stage": "price-order",

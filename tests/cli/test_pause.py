@@ -356,6 +356,7 @@ def test_stats_as_json_name_what_is_paused(stack: Stack, clock: ManualClock) -> 
     pause(clock, "--stage", "check-cart")
     assert [json.loads(line) for line in stats_lines(clock)] == [
         {
+            "row": "pause",
             "flow": "validate-cart",
             "stage": "check-cart",
             "key": None,

@@ -64,7 +64,8 @@ def test_one_key_is_paused_and_the_page_shows_what_is_said(stack: Stack, clock: 
 def test_a_key_is_named_by_its_digest_as_well(stack: Stack, clock: ManualClock) -> None:
     pause(clock, *CHARGE)
     [line] = [json.loads(line) for line in stats_lines_of(clock)]
-    assert set(line) == {"flow", "stage", "key", "paused_since", "why", "at_once"}
+    assert line["row"] == "pause"
+    assert set(line) == {"row", "flow", "stage", "key", "paused_since", "why", "at_once"}
     again = pause(clock, "--stage", "charge", "--key", line["key"], why="again")
     assert again.startswith(f"PAUSED  orders charge {line['key']} since 2027-01-15T08:00:00.000Z: {WHY}\n")
     run(clock, "resume", ORDERS, "--stage", "charge", "--key", line["key"])

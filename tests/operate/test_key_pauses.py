@@ -16,6 +16,7 @@ from flowguard.events import EventType
 from flowguard.limit import PerKey
 from flowguard.operate.key_pauses import KeyPauses
 from flowguard.protocol.places import KeyPause
+from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.worker.crowd import HOUR, START, Crowd, Killed
 from tests.worker.limited import Order, all_end, crowd_of, dies_at, flow_of, key_of, places_of
@@ -226,3 +227,31 @@ def test_a_key_that_others_write_all_the_time_is_said_to_be_so() -> None:
         busy: Any = Busy()
         with pytest.raises(Unusable, match="repeat the command"):
             KeyPauses(rows, busy, lambda: "nonce").pause(key_of(), WHY, START)
+
+
+def test_a_key_and_a_row_of_another_release_say_so_and_are_left_as_they_are() -> None:
+    with crowd_of(flow_of(PerKey("customer", at_once=2))) as crowd:
+        pauses, key = pauses_of(crowd), key_of(Order(order_id="o", customer="c0"))
+        client: Any = crowd.aws.client("dynamodb")
+        places = {"pk": {"S": f"limit#{key.flow}#{key.stage}#{key.place}"}, "sk": {"S": "limit"}, "slots": {"L": []}}
+        client.put_item(TableName="flowguard", Item=places)
+        with pytest.raises(Unusable, match=r"another release has written \(slots\); nothing was changed") as raised:
+            pauses.pause(key, WHY, crowd.now())
+        assert raised.value.what == f"key {key.place} of {key.stage}"
+        client.put_item(TableName="flowguard", Item={"pk": {"S": "pause"}, "sk": {"S": "orders"}})
+        with pytest.raises(Unusable, match="the row pause orders: it cannot be read"):
+            pauses.of(key)
+
+
+def test_a_hop_whose_key_another_release_has_written_waits_and_is_parked() -> None:
+    with crowd_of(flow_of(PerKey("customer", at_once=2))) as crowd:
+        key = key_of(Order(order_id="o0", customer="c0"))
+        item: Any = {"pk": {"S": f"limit#{key.flow}#{key.stage}#{key.place}"}, "sk": {"S": "limit"}, "slots": {"L": []}}
+        crowd.aws.client("dynamodb").put_item(TableName="flowguard", Item=item)
+        begin(crowd, 1)
+        crowd.run(MINUTE)
+        assert (crowd.handled, crowd.told(EventType.PARKED)) == ([], 0)
+        crowd.run(HOUR)
+        run = crowd.item("o0")
+        assert (crowd.handled, crowd.told(EventType.PARKED)) == ([], 1)
+        assert (run.status, run.retry, run.kills) == (Status.RUNNING, 0, -1)

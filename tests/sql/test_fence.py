@@ -344,3 +344,16 @@ def test_the_statement_for_a_person_forgets_the_same(object_id: str, books: Book
         forget_statement("a'b", "c")
         == "UPDATE flowguard_fence SET results = '{}' WHERE flow = 'a''b' AND object_id = 'c'"
     )
+
+
+@pytest.mark.parametrize("claims", [1, 2, 3, 50])
+def test_after_its_run_item_was_lost_no_hop_before_that_of_the_row_makes_anything(claims: int, books: Books) -> None:
+    once(books, FIRST)
+    once(books, FIRST._replace(hop=2, epoch=2), number="n-2")
+    again = FIRST._replace(epoch=claims)
+    with pytest.raises(FenceIsNewer):
+        once(books, again, number="n-3")
+    assert once(books, again._replace(reset_by="reset-1", epoch=50), number="n-4") == "booked n-4"
+    assert once(books, again._replace(reset_by="reset-1", requested_at=101, epoch=51, hop=2), number="n-5")
+    assert once(books, again._replace(reset_by="reset-1", requested_at=102, begins=True), number="n-6") == "booked n-6"
+    assert books.booked == ["n-1", "n-2", "n-4", "n-5", "n-6"]

@@ -210,3 +210,15 @@ def test_where_transactions_are_serialized_workers_of_other_objects_do_not_meet(
 
         made_once(Postgres(serialized), FIRST, "book", beside_another)
     assert len(queried(address, "SELECT * FROM bookings")) == 2
+
+
+def test_a_connection_may_make_raw_cursors(address: str) -> None:
+    def book_raw(cursor: Any) -> str:
+        cursor.execute("INSERT INTO bookings VALUES ($1, $2)", ("n", 1))
+        return "made"
+
+    with psycopg.connect(address, cursor_factory=psycopg.RawCursor) as connection:
+        database = Postgres(lambda: connection)
+        for _ in range(2):
+            assert made_once(database, FIRST, "book", book_raw) == "made"
+    assert queried(address, "SELECT * FROM bookings") == [("n", 1)]

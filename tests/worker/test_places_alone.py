@@ -119,7 +119,7 @@ class Noted:
         self.services: Any = SimpleNamespace(
             store=SimpleNamespace(
                 places=self.places,
-                release=lambda claim, now, failed, rest=None: self.log.append(("release", rest)),
+                release=lambda claim, now, failed, rest, called_attempt: self.log.append(("release", rest)),
                 back_off=lambda claim, note: self.log.append(("back off", note)),
             ),
             sender=SimpleNamespace(send=self._send, postpone=lambda envelope, s: self.log.append(("postpone", s))),

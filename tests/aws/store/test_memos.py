@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
@@ -12,11 +12,13 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from flowguard.aws import memos
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import KEPT_FREE, rest_size, run_key
+from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, TooLarge, WorkerFenced, WriteInvalid
 from flowguard.items.writes import Condition, Put, Update
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import Claim, Fenced, FencedBy, Status
+from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.hop_memory import HopMemory
@@ -321,3 +323,31 @@ def test_a_worker_that_is_fenced_begins_no_hop_with_an_old_memory(
     monkeypatch.setattr("flowguard.worker.hop_memory.finds_old_memory", lambda _: True)
     with pytest.raises(WorkerFenced):
         HopMemory(store, old).begin()
+
+
+_AWAY: Final = (
+    EndpointConnectionError(endpoint_url="https://texts.s3"),
+    ClientError({"Error": {"Code": "SlowDown", "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 503}}, "Put"),  # type: ignore[typeddict-item]
+)
+
+
+@pytest.mark.parametrize("away", _AWAY, ids=["no network", "too many"])
+def test_while_s3_is_away_a_long_result_stays_in_the_item_if_there_is_room(away: Exception, with_s3: Clients) -> None:
+    store = aws_store(Settings(bucket="long-texts", offload_above=1_024), with_s3)
+    claim = claimed(store)
+
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "PutObject":
+            raise away
+        return proceed()
+
+    short, much = long(100_000), long(450_000)
+    with intercept(refuse):
+        size = store.memos.remember(claim, "a", short, is_first=True)
+        assert isinstance(size, int)
+        assert 100_000 < size < 120_000
+        with pytest.raises(type(away)):
+            store.memos.remember(claim, "b", much, is_first=False)
+    assert remembered(store) == {"a": short}
+    store.memos.remember(claim, "b", much, is_first=False)
+    assert remembered(store) == {"a": short, "b": much}

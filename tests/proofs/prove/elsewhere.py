@@ -26,6 +26,18 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^worker\.(stream_copies\.|hop_memory\.Unsent\b|\w+\..*(\bqueued|Unsent|is_taken|turn_away))|"
+        r"^protocol\.claims\.queued_key",
+        (
+            "tests/worker/test_stream_copies.py",
+            "tests/worker/test_poison_of_streams.py",
+            "tests/worker/runtime/test_debounce.py",
+            "tests/worker/test_places_alone.py",
+            "tests/worker/test_group_parts.py",
+        ),
+        "records of streams that come again, with which no shipped flow begins",
+    ),
+    Elsewhere(
         r"^worker\.record_sources\.(NamedQueues\.(callbacks_of|_alone|_bring_callbacks)|comes_through)\b|"
         r"^worker\.external_answers\.(read_outside|_read|ExternalAnswers\._ending: .*SEALED_IDS)|"
         r"^worker\.callbacks\.Callbacks\.(_answer_of: missed|answer: )",
@@ -268,8 +280,13 @@ TESTED: Final = (
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
     Elsewhere(
-        r"^worker\.handle_phase\.HandlePhase\.planned: self\._wait_for_newer",
-        ("tests/worker/runtime/test_debounce.py", "tests/protocol/test_fields.py", "tests/worker/test_group_parts.py"),
+        r"^worker\.handle_phase\.HandlePhase\.planned: keep_back",
+        (
+            "tests/worker/runtime/test_debounce.py",
+            "tests/protocol/test_fields.py",
+            "tests/worker/test_group_parts.py",
+            "tests/worker/test_stream_copies.py",
+        ),
         "how long a run is put off, which the explorer does not compare",
     ),
     Elsewhere(
@@ -288,6 +305,7 @@ TESTED: Final = (
             *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
             *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),
             *("tests/worker/test_limits_by_time.py", "tests/worker/test_limits_of_many.py"),
+            "tests/operate/test_key_pauses.py",
         ),
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
@@ -504,6 +522,7 @@ TESTED: Final = (
         r"worker\.plan\.retried|worker\.trust\._way_of)",
         (
             "tests/worker/test_streams.py",
+            "tests/worker/test_stream_copies.py",
             "tests/testing/explorer/run/test_shards.py",
             "tests/worker/test_plan.py",
             "tests/worker/test_trust.py",
@@ -699,13 +718,13 @@ TESTED: Final = (
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
-        r"^(aws\.memos\.DynamoDBMemos\.(holds|forget)|worker\.hop_memory\.HopMemory\.begin)\b",
+        r"^(aws\.memos\.DynamoDBMemos\.(holds|forget|remember: except)|worker\.hop_memory\.HopMemory\.begin)\b",
         (
             "tests/worker/runtime/test_is_current.py",
             "tests/aws/store/test_memos.py",
             "tests/worker/runtime/test_remembered.py",
         ),
-        "no stage of the explorer asks whether it is still current, or forgets what it remembers",
+        "no stage of the explorer asks whether it is still current, or forgets what it remembers; no bucket is away",
     ),
     Elsewhere(
         r"^worker\.batch\.Batch\.unopened\b",
@@ -1050,14 +1069,19 @@ TESTED: Final = (
         "no explored request is traced",
     ),
     Elsewhere(
-        r"^(worker\.put_off\.|worker\.handle_phase\.HandlePhase\.(_wait_for_newer|planned: self\._wait_for_newer)|"
-        r"worker\.fail_phase\.FailPhase\.(_left\b|continued: .*(burst|delay|too_large|TooLarge))|"
+        r"^(worker\.(put_off|kept_back)\.|"
+        r"worker\.fail_phase\.FailPhase\.(_left\b|_goes_on\b|continued: .*(burst|delay|is_taken))|"
         r"aws\.(commit_call\.(_put_off|_ending: .*burst|release_call: .*rest)|run_pages\..*burst))",
-        ("tests/worker/runtime/test_debounce.py", "tests/protocol/test_fields.py", "tests/worker/test_group_parts.py"),
+        (
+            "tests/worker/runtime/test_debounce.py",
+            "tests/protocol/test_fields.py",
+            "tests/worker/test_group_parts.py",
+            "tests/worker/test_stream_copies.py",
+        ),
         "how long a run is put off, which the explorer does not compare",
     ),
     Elsewhere(
-        r"^(worker\.(handle_phase\.(HandlePhase\._saved: |GoesOn)|fail_phase\.FailPhase\.continued: |"
+        r"^(worker\.(handle_phase\.HandlePhase\._saved: |hop_memory\.GoesOn|fail_phase\.FailPhase\.continued: |"
         r"runtime\.Runtime\._handled: except GoesOn)|"
         r"worker\.failure_note\._remembered: (is_of_part|continue))",
         ("tests/worker/test_group_parts.py", "tests/worker/test_groups.py"),

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
-    "what comes before the lease is over waits for its end, and what is allowed is a set": (
-        "worker.missed.beside_stream: release(services, claim); then refusal = services.sender.send([onward]).get(0) → the other way round",
+    "what is allowed is a set": (
         "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((_queue_before(flow, stage) for stage in flow.stages)) → the other way round",
     ),
     "a type that hides anything is refused before the call is made": (
@@ -531,7 +530,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "building a message to be sent raises nothing else: its texts were read from one": (
         "worker.fail_phase.FailPhase._again: except TooLarge → catches every Exception",
-        "worker.fail_phase.FailPhase.continued: except TooLarge → catches every Exception",
+        "worker.fail_phase.FailPhase._goes_on: except TooLarge → catches every Exception",
         "worker.given_up.GivenUp.judged: except TooLarge → catches every Exception",
         "worker.plan.dead_letter: except TooLarge → catches every Exception",
         "worker.plan.letter_or_why: except Reject → catches every Exception",

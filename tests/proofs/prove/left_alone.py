@@ -63,6 +63,8 @@ MODULES: Final = (
     "flowguard.wire.tenant",
     "flowguard.protocol.short_rows",
     "flowguard.worker.put_off",
+    "flowguard.worker.kept_back",
+    "flowguard.worker.stream_copies",
     "flowguard.worker.undeliverable",
     "flowguard.protocol.run",
     "flowguard.protocol.fields",
