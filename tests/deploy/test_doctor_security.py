@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -55,7 +57,29 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
         s3.create_bucket(Bucket="long-texts", CreateBucketConfiguration={"LocationConstraint": REGION})
         s3.put_bucket_encryption(Bucket="long-texts", ServerSideEncryptionConfiguration=PUT)
         made.make()
-        yield made
+        with intercept(ReadOnce(), innermost=True):
+            yield made
+
+
+class ReadOnce:
+    """Keeps moto's answers to reads until their service is written to: most tests examine a deployment again.
+
+    Only the tags of resources are found by another service than their own.
+    """
+
+    def __init__(self) -> None:
+        self._known: defaultdict[str, dict[str, Response]] = defaultdict(dict)
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        known = self._known[call.service]
+        if not call.operation.startswith(("Get", "List", "Describe")):
+            known.clear()
+        elif call.operation != "GetResources":
+            asked = json.dumps((call.operation, call.params), sort_keys=True, default=str)
+            if asked not in known:
+                known[asked] = proceed()
+            return deepcopy(known[asked])
+        return proceed()
 
 
 def findings(options: DeployOptions = OPTIONS) -> list[LiveFinding]:
