@@ -18,6 +18,8 @@ import pytest
 from boto3.session import Session
 from moto import mock_aws
 
+from tests.quick_moto import find_names_once
+
 REGION: Final = "eu-west-1"
 ACCOUNT: Final = "123456789012"
 PARAMETERS: Final = {"CodeBucket": "code", "CodeKey": "code.zip", "AlarmTopic": ""}
@@ -44,6 +46,7 @@ class Stack:
     """The resources of a template, as they are made."""
 
     def __init__(self, template: Mapping[str, Any], session: Session) -> None:
+        find_names_once()
         self.resources: Mapping[str, Any] = template["Resources"]
         self._session = session
         self._clients: dict[str, Any] = {}
