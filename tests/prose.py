@@ -81,7 +81,7 @@ class Prose(NamedTuple):
 def sentences(package: Path = ROOT / "flowguard") -> Iterator[Sentence]:
     """Every first sentence of the package, those of modules and classes too."""
     for file in sorted(package.rglob("*.py")):
-        for node in ast.walk(_tree(file)):
+        for node in _all_of(file):
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if text := ast.get_docstring(node):
@@ -108,14 +108,14 @@ def vague_names(package: Path = ROOT / "flowguard") -> Iterator[Place]:
 
 def _nodes(package: Path) -> Iterator[tuple[Path, ast.expr | ast.Expr | ast.arg]]:
     for file in sorted(package.rglob("*.py")):
-        for node in ast.walk(_tree(file)):
+        for node in _all_of(file):
             if isinstance(node, ast.expr | ast.Expr | ast.arg):
                 yield file, node
 
 
 @functools.cache
-def _tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
+def _all_of(file: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(file.read_text())))
 
 
 def _first(text: str) -> str:
