@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 import botocore.session
 from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
 
+from tests.trees import nodes, parsed
+
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "flowguard"
 
@@ -63,16 +65,10 @@ def modules() -> dict[str, ast.Module]:
     paths = sorted(path for path in PACKAGE.rglob("*.py"))
     named = {path.relative_to(PACKAGE).as_posix(): path for path in paths}
     return {
-        name: ast.parse(path.read_text(encoding="utf-8"))
+        name: parsed(path.read_text(encoding="utf-8"))
         for name, path in named.items()
         if not name.startswith(("aws_facts/", "probe/"))
     }
-
-
-@functools.cache
-def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """All nodes of a tree. To walk over all modules takes a second, and a dozen tests ask what is in them."""
-    return tuple(ast.walk(tree))
 
 
 @functools.cache
