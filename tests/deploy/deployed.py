@@ -18,6 +18,7 @@ import pytest
 from boto3.session import Session
 from moto import mock_aws
 
+from flowguard.sim.reused_clients import SameClients
 from tests.quick_moto import find_names_once
 
 REGION: Final = "eu-west-1"
@@ -28,6 +29,9 @@ NOT_LOOKED_AT: Final = {
     "AWS::Lambda::Permission",
     "AWS::Logs::MetricFilter",
 }
+same_on_moto: Final = SameClients().kept
+"""Reuses the clients of an earlier test that had the same account and region."""
+
 _ROLES: Final = itertools.count()
 """Numbers of roles, for one account may have those of two templates."""
 
@@ -221,7 +225,7 @@ def made_on_moto(monkeypatch: pytest.MonkeyPatch, template: Any, session: Any) -
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "moto")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
+    with mock_aws(), same_on_moto():
         made = Stack(template, session)
         made.make()
         yield made

@@ -20,7 +20,7 @@ from flowguard.deploy.finding import LiveFinding, Severity
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.options import DeployOptions
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from tests.deploy.deployed import REGION, Stack
+from tests.deploy.deployed import REGION, Stack, same_on_moto
 from tests.deploy.exercised import needs
 from tests.deploy.test_doctor import SESSION, Refusing
 from tests.deploy.test_keys import KEY, THEIRS
@@ -51,7 +51,7 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "moto")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
+    with mock_aws(), same_on_moto():
         made = Stack(json.loads(FORMATS["cloudformation"](needs(MODULE, options=OPTIONS), OPTIONS)), SESSION)
         s3 = made.client("s3")
         s3.create_bucket(Bucket="long-texts", CreateBucketConfiguration={"LocationConstraint": REGION})
