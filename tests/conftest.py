@@ -15,6 +15,7 @@ import boto3
 import botocore.hooks
 import botocore.session
 import pytest
+from botocore import useragent
 from botocore.hooks import EventAliaser, HierarchicalEmitter
 from hypothesis import settings
 
@@ -37,6 +38,9 @@ from tests.engines.skipping import or_skip
 from tests.few_reports import FewReports
 from tests.garbage import spare_what_is_there
 
+CLEANED: Final[Callable[[str, bool], str]] = useragent.sanitize_user_agent_string_component
+"""What looks at each letter of a part of the user agent: it is asked ninety times for a call."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Share what takes longer to make than most tests run, from the collection on.
@@ -52,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(patch.undo)
     patch.setattr(EventAliaser, "_alias_event_name", _with_one_table(EventAliaser))
     patch.setattr(botocore.hooks, "accepts_kwargs", _as_compiled(botocore.hooks.accepts_kwargs))
+    patch.setattr(useragent, "sanitize_user_agent_string_component", functools.cache(CLEANED))
     patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
     patch.setattr(botocore_clients, "ServiceModels", functools.cache(ServiceModels))
     patch.setattr(in_process, "session_here", functools.partial(_with_same_clients, {}))

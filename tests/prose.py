@@ -6,13 +6,14 @@ A first sentence is what stands before the first full stop that is followed by a
 from __future__ import annotations
 
 import ast
-import functools
 import json
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from tests.trees import nodes, parsed
 
 ROOT: Final = Path(__file__).parents[1]
 VERBS: Final = frozenset((Path(__file__).parent / "verbs.txt").read_text().split())
@@ -81,7 +82,7 @@ class Prose(NamedTuple):
 def sentences(package: Path = ROOT / "flowguard") -> Iterator[Sentence]:
     """Every first sentence of the package, those of modules and classes too."""
     for file in sorted(package.rglob("*.py")):
-        for node in ast.walk(_tree(file)):
+        for node in nodes(parsed(file.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if text := ast.get_docstring(node):
@@ -108,14 +109,9 @@ def vague_names(package: Path = ROOT / "flowguard") -> Iterator[Place]:
 
 def _nodes(package: Path) -> Iterator[tuple[Path, ast.expr | ast.Expr | ast.arg]]:
     for file in sorted(package.rglob("*.py")):
-        for node in ast.walk(_tree(file)):
+        for node in nodes(parsed(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.expr | ast.Expr | ast.arg):
                 yield file, node
-
-
-@functools.cache
-def _tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
 
 
 def _first(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tests.newcomer.test_newcomer import TRACING
+from tests.trees import inner, parsed
 
 ROOT = Path(__file__).parents[1]
 PROJECT: Final[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -70,7 +71,7 @@ def plain(distribution: str) -> str:
 
 def imported(tree: ast.AST) -> Iterator[str]:
     """The top-level packages that are imported where the code runs, and not for type checkers alone."""
-    for node in ast.iter_child_nodes(tree):
+    for node in inner(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             for other in node.orelse:
                 yield from imported(other)
@@ -100,7 +101,7 @@ def missing(file: str, source: str) -> list[str]:
     for extra in NEEDS[part] if part is not None else ():
         declared |= names_of(optional()[extra])
     found = []
-    for name in sorted(set(imported(ast.parse(source)))):
+    for name in sorted(set(imported(parsed(source)))):
         if name in sys.stdlib_module_names or name == "flowguard":
             continue
         of = {plain(one) for one in DISTRIBUTIONS.get(name, [name])}

@@ -18,6 +18,7 @@ from typing import Final
 import pytest
 
 import flowguard
+from tests.trees import inner, parsed
 
 FOLDERS: Final[Mapping[str, Sequence[frozenset[str]]]] = {
     "flowguard": tuple(
@@ -96,13 +97,13 @@ def imports_of(modules: Mapping[str, str]) -> list[Import]:
     return [
         Import(module, target, node.lineno, late, late and is_explained(source.splitlines(), node))
         for module, source in modules.items()
-        for node, late in import_nodes(ast.parse(source), late=False)
+        for node, late in import_nodes(parsed(source), late=False)
         for target in targets(node, modules)
     ]
 
 
 def import_nodes(tree: ast.AST, *, late: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    for node in ast.iter_child_nodes(tree):
+    for node in inner(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, late
         yield from import_nodes(node, late=late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))

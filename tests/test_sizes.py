@@ -11,6 +11,8 @@ from typing import Final
 
 import pytest
 
+from tests.trees import nodes, parsed
+
 WORKER: Final = Path(__file__).parents[1] / "flowguard" / "worker"
 MOST_LINES: Final = 400
 MOST_IMPORTS: Final = 20
@@ -82,7 +84,7 @@ def test_only_the_driver_calls_the_store_for_claims_reads_and_commits() -> None:
     calling = [
         path.stem
         for path in WORKER.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(parsed(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in asked and "store" in ast.unparse(node.value).split(".")[-1]
     ]
     assert set(calling) == {"driving"}

@@ -7,6 +7,7 @@ made when it is asked for, so that a huge one costs nothing until then, and it i
 from __future__ import annotations
 
 import random
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -53,8 +54,8 @@ def _constantly(value: _Value) -> Callable[[], _Value]:
 
 def noise(length: int) -> str:
     """Make ASCII text that hardly compresses. It is the same for the same length."""
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    return "".join(random.Random(length).choices(letters, k=length))  # noqa: S311 - repeatable on purpose
+    drawn = random.Random(length).randbytes(length)  # noqa: S311 - repeatable on purpose
+    return urlsafe_b64encode(drawn)[:length].decode()
 
 
 _NOTIFICATION = (

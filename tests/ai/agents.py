@@ -15,6 +15,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from flowguard import Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS
 from flowguard.testing.flow_result import FlowResult
+from tests.aws.engines import kept
 
 SECRET: Final = "the customer owes 4,711 EUR"
 """What stands in prompts, and nowhere else."""
@@ -51,7 +52,7 @@ class Questions(Flow, name="questions", object_id="id"):
 def run(handle: Callable[[Step], Any], **within: Any) -> FlowResult:
     """Run one request, whose handler that is, to its end."""
     WORLD.handle, WORLD.raised = handle, []
-    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+    with FlowClock() as clock, MemoryAWS(clock) as aws, kept(), FlowRunner(aws, clock) as runner:
         runner.send(Questions, Question(id="q-1"))
         return runner.run(**within)
 

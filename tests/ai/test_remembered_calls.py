@@ -34,6 +34,7 @@ from flowguard import Step
 from flowguard.ai import RememberedCalls
 from flowguard.errors import AskedOtherwise, OtherRelease, Retry, RunFailed, TooLarge
 from tests.ai.agents import SECRET, WORLD, Looking, Model, calls, fails_until, logged, run
+from tests.aws.engines import kept
 
 
 def asks(agent: Any, step: Step, name: str = "draft", prompt: str = SECRET, **about: Any) -> Any:
@@ -186,7 +187,7 @@ def test_an_async_stage_awaits_its_agent() -> None:
     class Later(Flow, name="later", object_id="id"):
         stages = (AskLater,)
 
-    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+    with FlowClock() as clock, MemoryAWS(clock) as aws, kept(), FlowRunner(aws, clock) as runner:
         runner.send(Later, Question(id="q-1"))
         assert runner.run().run("q-1").result == "done"
     assert (looking.model.asked, looking.looked) == ([1, 2], ["a"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import botocore.session
 from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
+
+from tests.trees import nodes, parsed
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "flowguard"
@@ -63,12 +65,13 @@ def modules() -> dict[str, ast.Module]:
     paths = sorted(path for path in PACKAGE.rglob("*.py"))
     named = {path.relative_to(PACKAGE).as_posix(): path for path in paths}
     return {
-        name: ast.parse(path.read_text(encoding="utf-8"))
+        name: parsed(path.read_text(encoding="utf-8"))
         for name, path in named.items()
         if not name.startswith(("aws_facts/", "probe/"))
     }
 
 
+@functools.cache
 def names_of(module: str) -> set[str]:
     """What a module defines, the methods of its classes with the names of these."""
     found: set[str] = set()
@@ -127,16 +130,21 @@ def bare_numbers(module: str, tree: ast.Module) -> Iterator[Number]:
     """
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            sizes = {id(one.value) for one in ast.walk(node) if isinstance(one, ast.keyword) and one.arg == "maxsize"}
-            for inner in ast.walk(node):
+            sizes = {id(one.value) for one in nodes(node) if isinstance(one, ast.keyword) and one.arg == "maxsize"}
+            for inner in nodes(node):
                 if isinstance(inner, ast.Constant) and type(inner.value) is int and id(inner) not in sizes:
                     yield Number(f"{module}:{node.name}", inner.value, inner.lineno)
 
 
-def texts(module: str, tree: ast.Module) -> Iterator[Word]:
+@functools.cache
+def texts(module: str, tree: ast.Module) -> tuple[Word, ...]:
     """The texts and the names of arguments of a module, docstrings left out."""
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    return tuple(_texts(module, nodes(tree)))
+
+
+def _texts(module: str, there: Sequence[ast.AST]) -> Iterator[Word]:
+    docstrings = {id(node.value) for node in there if isinstance(node, ast.Expr)}
+    for node in there:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield Word(module, node.value, node.lineno)
         elif isinstance(node, ast.keyword) and node.arg is not None:
@@ -182,16 +190,25 @@ def _methods() -> dict[str, str]:
     return {botocore.xform_name(name): name for name in operations}
 
 
-def calls(module: str, tree: ast.Module) -> Iterator[Word]:
+@functools.cache
+def calls(module: str, tree: ast.Module) -> tuple[Word, ...]:
     """The operations that a module calls by methods of boto3's clients, or names as these methods are named."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Attribute(attr=name)) if name in _methods():
-                yield Word(module, _methods()[name], node.lineno)
-            case ast.Constant(value=str() as name) if "_" in name and name in _methods():
-                yield Word(module, _methods()[name], node.lineno)
-            case _:
-                pass
+    return tuple(
+        Word(module, methods[name], node.lineno)
+        for methods in [_methods()]
+        for node in nodes(tree)
+        if isinstance(node, ast.Call | ast.Constant) and (name := _method(node)) in methods
+    )
+
+
+def _method(node: ast.Call | ast.Constant) -> str:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name
+        case ast.Constant(value=str() as name) if "_" in name:
+            return name
+        case _:
+            return ""
 
 
 def resource_types(module: str, tree: ast.Module) -> Iterator[Word]:

@@ -18,6 +18,9 @@ import pytest
 from boto3.session import Session
 from moto import mock_aws
 
+from flowguard.sim.reused_clients import SameClients
+from tests.quick_moto import find_names_once
+
 REGION: Final = "eu-west-1"
 ACCOUNT: Final = "123456789012"
 PARAMETERS: Final = {"CodeBucket": "code", "CodeKey": "code.zip", "AlarmTopic": ""}
@@ -26,6 +29,9 @@ NOT_LOOKED_AT: Final = {
     "AWS::Lambda::Permission",
     "AWS::Logs::MetricFilter",
 }
+same_on_moto: Final = SameClients().kept
+"""Reuses the clients of an earlier test that had the same account and region."""
+
 _ROLES: Final = itertools.count()
 """Numbers of roles, for one account may have those of two templates."""
 
@@ -44,6 +50,7 @@ class Stack:
     """The resources of a template, as they are made."""
 
     def __init__(self, template: Mapping[str, Any], session: Session) -> None:
+        find_names_once()
         self.resources: Mapping[str, Any] = template["Resources"]
         self._session = session
         self._clients: dict[str, Any] = {}
@@ -218,7 +225,7 @@ def made_on_moto(monkeypatch: pytest.MonkeyPatch, template: Any, session: Any) -
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "moto")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
+    with mock_aws(), same_on_moto():
         made = Stack(template, session)
         made.make()
         yield made

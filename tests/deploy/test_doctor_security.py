@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -18,7 +20,7 @@ from flowguard.deploy.finding import LiveFinding, Severity
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.options import DeployOptions
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from tests.deploy.deployed import REGION, Stack
+from tests.deploy.deployed import REGION, Stack, same_on_moto
 from tests.deploy.exercised import needs
 from tests.deploy.test_doctor import SESSION, Refusing
 from tests.deploy.test_keys import KEY, THEIRS
@@ -49,13 +51,35 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "moto")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
+    with mock_aws(), same_on_moto():
         made = Stack(json.loads(FORMATS["cloudformation"](needs(MODULE, options=OPTIONS), OPTIONS)), SESSION)
         s3 = made.client("s3")
         s3.create_bucket(Bucket="long-texts", CreateBucketConfiguration={"LocationConstraint": REGION})
         s3.put_bucket_encryption(Bucket="long-texts", ServerSideEncryptionConfiguration=PUT)
         made.make()
-        yield made
+        with intercept(ReadOnce(), innermost=True):
+            yield made
+
+
+class ReadOnce:
+    """Keeps moto's answers to reads until their service is written to: most tests examine a deployment again.
+
+    Only the tags of resources are found by another service than their own.
+    """
+
+    def __init__(self) -> None:
+        self._known: defaultdict[str, dict[str, Response]] = defaultdict(dict)
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        known = self._known[call.service]
+        if not call.operation.startswith(("Get", "List", "Describe")):
+            known.clear()
+        elif call.operation != "GetResources":
+            asked = json.dumps((call.operation, call.params), sort_keys=True, default=str)
+            if asked not in known:
+                known[asked] = proceed()
+            return deepcopy(known[asked])
+        return proceed()
 
 
 def findings(options: DeployOptions = OPTIONS) -> list[LiveFinding]:

@@ -34,6 +34,7 @@ from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import FlowClock, FlowRunner
+from tests.aws.engines import kept
 from tests.codecs.test_whole_run import holds, texts
 
 MARKER: Final = "MARKERWORD"
@@ -220,7 +221,7 @@ def _texts(value: Any) -> Iterator[str]:
 def place(codec: Codec | None = None, on_conflict: OnConflict = ATTACH) -> Iterator[Place]:
     """An empty AWS with a bucket for long texts."""
     sent, handled = Sent(), list[tuple[str, str]]()
-    with FlowClock() as clock, MemoryAWS(clock) as aws, intercept(sent):
+    with FlowClock() as clock, MemoryAWS(clock) as aws, kept(), intercept(sent):
         runner = FlowRunner(aws, clock)
         aws.client("s3").create_bucket(Bucket="texts")
         world = runner._world

@@ -21,6 +21,7 @@ from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.provision import AutoProvisioner
 from tests.refusals.engines import IN_PROCESS
 from tests.refusals.outcome import Refused, Simply, outcome
+from tests.trees import nodes, parsed
 
 KNOW_THE_ENGINES = {"engines.py", "memory_and_moto.py", "moto.py", "aws.py", "world.py"}
 
@@ -47,7 +48,7 @@ def test_each_is_an_engine_and_none_is_the_other(make: Callable[[Clock], Engine]
 def test_nothing_but_who_makes_one_names_an_engine() -> None:
     """What works on an engine works on any: there is no cast to one, and no question which it is."""
     for path in Path(flowguard.sim.__path__[0]).rglob("*.py"):
-        names = {one.id for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(one, ast.Name)}
+        names = {one.id for one in nodes(parsed(path.read_text(encoding="utf-8"))) if isinstance(one, ast.Name)}
         assert not names & {"EmbeddedAWS", "MemoryAWS"} or path.name in KNOW_THE_ENGINES, path
 
 

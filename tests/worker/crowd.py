@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Self
 
@@ -51,6 +51,18 @@ class Trouble:
     delivered_twice: float = 0
 
 
+class Hand:
+    """A thread, or none of them: it waits until another one hands over to it, and works for one function at a time.
+
+    To keep a thread for the next function, and to wait for a bare lock, takes half as long as the calls that are made.
+    """
+
+    def __init__(self) -> None:
+        lock = threading.Lock()
+        self.wait, self.go = lock.acquire, lock.release
+        self.wait()
+
+
 @dataclass(eq=False)
 class Worker:
     """A function with its records. It is cut off when its time is over."""
@@ -58,7 +70,7 @@ class Worker:
     queue: str
     messages: list[Any]
     ends: int
-    go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    hand: Hand
     is_dead: bool = False
     answer: Any = None
 
@@ -99,7 +111,9 @@ class Crowd:
         self._due: list[tuple[int, int, Worker | Callable[[], object]]] = []
         self._numbers, self._busy = itertools.count(), 0
         self._here = threading.local()
-        self._main = threading.Semaphore(0)
+        self._main, self._until = Hand(), START
+        self._idle: list[Hand] = []
+        self._works_for: dict[Hand, Worker | None] = {}
         self._exit = ExitStack()
 
     def __enter__(self) -> Self:
@@ -116,6 +130,9 @@ class Crowd:
         return self
 
     def __exit__(self, *error: object) -> None:
+        for hand in self._idle:
+            self._works_for[hand] = None
+            hand.go()
         self._exit.close()
 
     def _services(self) -> Services:
@@ -148,8 +165,9 @@ class Crowd:
         is_cut_off = self.now_ms + ms >= worker.ends
         self._at(max(worker.ends, self.now_ms) if is_cut_off else self.now_ms + ms, worker)
         worker.is_dead = worker.is_dead or is_cut_off
-        self._main.release()
-        worker.go.acquire()
+        if (following := self._following()) is not worker:
+            (following.hand if following else self._main).go()
+            worker.hand.wait()
         if worker.is_dead:
             raise Killed
 
@@ -206,27 +224,48 @@ class Crowd:
 
     def run(self, until: int = 4 * HOUR) -> None:
         """Go on until nothing is left to do, or for so many ms since the start."""
+        self._until = START + until
         while True:
             self._poll()
             times = [self._due[0][0]] if self._due else []
-            if self._busy < self.slots:
-                times += [max(message.visible_at, self.now_ms + 1) for message in self.waiting]
-            if not times or min(times) - START > until:
+            if (visible := self._visible()) is not None:
+                times.append(max(visible, self.now_ms + 1))
+            if not times or min(times) > self._until:
                 return
-            self.now_ms = max(self.now_ms, *([min(times)]))
+            self.now_ms = max(self.now_ms, min(times))
             if self._due and self._due[0][0] <= self.now_ms:
                 _, _, what = heapq.heappop(self._due)
                 if isinstance(what, Worker):
-                    what.go.release()
-                    self._main.acquire()
+                    what.hand.go()
+                    self._main.wait()
                 else:
                     what()
+
+    def _following(self) -> Worker | None:
+        """Take the function that goes on next, where nothing else comes before: the threads hand over without `run`."""
+        due, _, what = self._due[0]
+        visible = self._visible()
+        if (
+            not isinstance(what, Worker)
+            or due > self._until
+            or (visible is not None and visible <= max(due, self.now_ms))
+        ):
+            return None
+        heapq.heappop(self._due)
+        self.now_ms = max(self.now_ms, due)
+        return what
+
+    def _visible(self) -> int | None:
+        """When the next message is visible, if there is one, and somebody who would take it."""
+        if self._busy >= self.slots:
+            return None
+        return min((message.visible_at for message in self.waiting), default=None)
 
     def _at(self, ms: int, what: Worker | Callable[[], object]) -> None:
         heapq.heappush(self._due, (ms, next(self._numbers), what))
 
     def _poll(self) -> None:
-        while self._busy < self.slots:
+        while (visible := self._visible()) is not None and visible <= self.now_ms:
             found = self.sqs.receive_message(
                 QueueUrl=self._url,
                 MaxNumberOfMessages=self.batch,
@@ -237,13 +276,29 @@ class Crowd:
                 return
             self.receives.update(message["MessageId"] for message in found)
             self._busy += 1
-            worker = Worker(self.queue, found, self.now_ms + self.lease)
-            threading.Thread(target=self._work, args=(worker,), daemon=True).start()
+            worker = Worker(self.queue, found, self.now_ms + self.lease, self._free_hand())
+            self._works_for[worker.hand] = worker
             self._at(self.now_ms + self.draw.randint(1, 20), worker)
+
+    def _free_hand(self) -> Hand:
+        if self._idle:
+            return self._idle.pop()
+        hand = Hand()
+        threading.Thread(target=self._hands, args=(hand,), daemon=True).start()
+        return hand
+
+    def _hands(self, hand: Hand) -> None:
+        hand.wait()
+        while (worker := self._works_for[hand]) is not None:
+            try:
+                self._work(worker)
+                self._idle.append(hand)
+            finally:
+                self._main.go()
+            hand.wait()
 
     def _work(self, worker: Worker) -> None:
         self._here.worker = worker
-        worker.go.acquire()
         context = FakeContext(timeout=timedelta(milliseconds=self.lease), clock=self)
         try:
             worker.answer = self._function({"Records": list(map(self._record, worker.messages))}, context)
@@ -252,7 +307,6 @@ class Crowd:
         finally:
             self._here.worker = None
             self._ended(worker)
-            self._main.release()
 
     def _ended(self, worker: Worker) -> None:
         self._busy -= 1

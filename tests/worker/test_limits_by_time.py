@@ -171,8 +171,7 @@ def test_a_start_that_found_no_place_of_another_limit_does_not_count() -> None:
         all_end(crowd, 3)
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize(("count", "seed"), [(1, 0), (4, 1)])
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_never_more_begin_than_may_and_each_run_ends(trouble: str, count: int, seed: int) -> None:
     per = timedelta(seconds=20)
@@ -200,7 +199,7 @@ def test_a_function_may_die_at_any_call(number: int, place: str) -> None:
 
 @pytest.mark.parametrize("number", range(0, 24, 3))
 def test_an_outage_of_an_hour_loses_nobody(number: int) -> None:
-    with crowd_of(flow_of(by_minute(1)), slots=3, before=out_for_an_hour(number)) as crowd:
+    with crowd_of(flow_of(by_minute(1)), slots=3, lease=120_000, before=out_for_an_hour(number)) as crowd:
         begin(crowd, 3, apart=30)
         crowd.run()
         assert shortest(crowd, 1) >= MINUTE

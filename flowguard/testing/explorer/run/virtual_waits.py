@@ -94,6 +94,7 @@ def _taken_over(changed: ExitStack) -> list[tuple[ModuleType, str, Any]]:
         (module, alias, getattr(time, name))
         for module in list(sys.modules.values())
         if is_user_code(getattr(module, "__file__", None) or "<frozen")
+        if BuiltinFunctionType in map(type, list(vars(module).values()))  # most have none, and hundreds of names
         for alias, value in list(vars(module).items())
         if type(value) is BuiltinFunctionType and value.__module__ == "time"  # there are thousands to look at
         for name in [value.__name__]

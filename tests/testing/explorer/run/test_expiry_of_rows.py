@@ -29,6 +29,7 @@ from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.turn_messages import TurnMessages
 from tests.testing.explorer.run import lasting_rows
 from tests.testing.explorer.run.lasting_rows import kind_of
+from tests.trees import nodes, parsed
 
 Patch = pytest.MonkeyPatch
 
@@ -84,8 +85,8 @@ def places() -> Iterator[str]:
     """Yield the functions of flowguard in which something says when a row expires."""
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
-        for node in ast.walk(ast.parse(path.read_text())) if not name.startswith(ELSEWHERE) else ():
-            if isinstance(node, ast.FunctionDef) and any(map(_says_when, ast.walk(node))):
+        for node in nodes(parsed(path.read_text(encoding="utf-8"))) if not name.startswith(ELSEWHERE) else ():
+            if isinstance(node, ast.FunctionDef) and any(map(_says_when, nodes(node))):
                 yield f"{name}:{node.name}"
 
 

@@ -24,7 +24,7 @@ from flowguard.testing.explorer.record.history import History, Lack
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.run.driver import run
-from flowguard.testing.explorer.search import judge, runs, search
+from flowguard.testing.explorer.search import judge, known_runs, runs, search
 from flowguard.testing.explorer.search.known_runs import KnownRun, KnownRuns, fingerprint_of
 from flowguard.testing.explorer.search.outcomes import read
 from tests.testing.explorer import handlers, seeded
@@ -32,6 +32,18 @@ from tests.testing.explorer import handlers, seeded
 MESSAGES: Any = [sqs_event("orders", {"order_id": "o1", "amount": 5})]
 NOTHING: Final = KnownRun([], [], [], [], False, "", False, None, [], None, [])
 FLOW, ORDERS = seeded.flow_of(seeded.PlainAdd), [seeded.Order(order_id="o1")]
+
+
+@pytest.fixture(autouse=True)
+def _few_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session has a thousand modules of tests, each of them user code that every search would read and write down."""
+    loaded = known_runs._loaded
+
+    def few() -> Iterator[tuple[str, str]]:
+        here = (handlers.__name__, seeded.__name__, __name__)
+        return (place for place in loaded() if not place[0].startswith("tests.") or place[0] in here)
+
+    monkeypatch.setattr(known_runs, "_loaded", few)
 
 
 def explored(file: Path | None, handler: Any = handlers.put, **about: Any) -> Report:
