@@ -29,3 +29,15 @@ def spared() -> Iterator[None]:
     finally:
         if not before:
             gc.unfreeze()
+
+
+@contextmanager
+def unlooked_for() -> Iterator[None]:
+    """Look for no garbage in a block that makes much, none of which refers to itself."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple, TypeVar
 
+from tests.garbage import unlooked_for
+
 State = TypeVar("State", bound=Hashable)
 
 
@@ -23,6 +25,7 @@ class BoundReached(Exception):
     """There are more states than the bound allows, so the search would prove nothing."""
 
 
+@unlooked_for()
 def search(
     start: State,
     steps: Callable[[State], Iterator[tuple[str, State]]],

@@ -50,7 +50,8 @@ class Seats(Flow, name="seats", object_id="claim_id"):
 
 
 TWO = [Claim(claim_id="c1", seat="s"), Claim(claim_id="c2", seat="s")]
-QUICK: dict[str, Any] = {"bound": 0, "walks": 0}
+QUICK: dict[str, Any] = {"bound": 0, "walks": 0, "for_good": False}
+"""Without what is refused for good, which takes as long as all else and says nothing more of a verdict."""
 FEW: dict[str, Any] = {**QUICK, "tables": interleaved.TABLES, "items": interleaved.STOCK}
 ORDERS = [Order(order_id="o1", amount=1), Order(order_id="o2", amount=2)]
 

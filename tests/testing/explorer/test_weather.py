@@ -15,7 +15,7 @@ from flowguard.testing.explorer.run import driver
 from tests.sim.weather.shop import TABLES, Hurried, Order, Orders, Prices
 
 ORDER = Order(id="o1")
-ONLY_WEATHER: dict[str, Any] = {"tables": TABLES, "bound": 0, "walks": 0}
+ONLY_WEATHER: dict[str, Any] = {"tables": TABLES, "bound": 0, "walks": 0, "for_good": False}
 
 
 def of_weather(report: Report) -> set[str]:
