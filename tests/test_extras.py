@@ -157,3 +157,11 @@ def test_each_extra_has_a_newcomer_who_installs_it_alone(extra: str) -> None:
 def test_testing_brings_all_of_local() -> None:
     """So an environment that had local before it has what one has with testing alone."""
     assert names_of(optional()["local"]) < names_of(optional()["testing"])
+
+
+def test_the_page_names_the_oldest_releases_that_a_function_works_with() -> None:
+    page = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8").replace("\n", " ")
+    assert PROJECT["requires-python"] == ">=3.11"
+    for requirement in ("Python>=3.11", *PROJECT["dependencies"]):
+        name, oldest = requirement.split(">=")
+        assert f"{name} {oldest} or newer" in page
