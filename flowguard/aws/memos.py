@@ -72,6 +72,7 @@ class DynamoDBMemos:
         """Keep the text under the name and apply the writes with it. All of that is done once, or nothing.
 
         A long text stays in the item while S3 is away, if there is room: its call was made, and would be made again.
+        A short one for which that has left no room goes to S3.
         """
         about = about_of(run_key(claim.message.flow, claim.message.object_id), f"memo {name}")
         try:
@@ -81,7 +82,11 @@ class DynamoDBMemos:
                 return self._kept(claim, name, self._packing.pack(text, None, about=about), is_first, writes)
             except TooLarge:
                 raise away from None
-        return self._kept(claim, name, packed, is_first, writes)
+        try:
+            return self._kept(claim, name, packed, is_first, writes)
+        except TooLarge:
+            aside = self._packing.pack_aside(text, self._key_of(claim, "memo"), about=about)
+        return self._kept(claim, name, aside, is_first, writes)
 
     def _kept(self, claim: Claim, name: str, packed: Packed, is_first: bool, writes: Sequence[Write]) -> Fenced | int:
         size = packed.size + len(name.encode()) + _BESIDE

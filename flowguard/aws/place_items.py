@@ -59,6 +59,9 @@ _UNKNOWN: Final = Seen(NOBODY, "nobody has looked")
 _ATTRIBUTES: Final = frozenset({"pk", "sk", "held", "line", "nonce", "ttl", "pause"})
 """What the item of a key has. All of it is written anew by a write of the whole."""
 
+_PAUSE: Final = frozenset({"since", "why"})
+"""What the pause of a key has. It is written anew with the item."""
+
 
 class DynamoDBPlaces(NamedTuple):
     """Implements :class:`flowguard.worker.ports.PlaceStore` on the run table."""
@@ -259,6 +262,8 @@ def read_places(raw: Any) -> Places:
 
 
 def _pause(stored: Any) -> KeyPause:
+    if unknown := stored.keys() - _PAUSE:
+        raise ValueError(f"its pause has {', '.join(sorted(unknown))}")
     return KeyPause(int(stored["since"]["N"]), stored["why"]["S"])
 
 

@@ -27,3 +27,5 @@ def out_of_reach_of(flow: AnyFlow) -> Iterator[str]:
     places = sorted({str(to) for each in uses for to in each.sends | each.asks})
     if places:
         yield f"messages and questions that stages of {flow.name} have sent to {', '.join(places)}"
+    if unknown := sorted({str(place) for each in uses for place in each.unknown_sends}):
+        yield f"what stages of {flow.name} have sent where nothing says where to ({'; '.join(unknown)})"

@@ -166,12 +166,14 @@ class SqlFence(NamedTuple):
         """Answer whether what has written the row is newer.
 
         Within a request the claims decide. A message of a request may have an earlier time than a copy of it. No hop
-        comes behind a later one without a reset, however many claims it has had: the run item was lost in between.
+        comes behind a later one without a reset, however many claims it has had: the run item was lost in between. Nor
+        does a hop that knows of no reset come behind one that did.
         """
         request_id, requested_at, hop, reset_by, epoch, *_ = row
         if request_id == self.request_id:
             is_later_hop = hop > self.hop and reset_by == self.reset_by
-            return bool((epoch > self.epoch or is_later_hop) and requested_at >= self.requested_at)
+            is_after_reset = reset_by and not self.reset_by
+            return bool((epoch > self.epoch or is_later_hop or is_after_reset) and requested_at >= self.requested_at)
         return bool((requested_at, epoch) >= (self.requested_at, self.epoch))
 
     def results_of(self, row: Sequence[Any]) -> dict[str, str]:

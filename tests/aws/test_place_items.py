@@ -565,6 +565,10 @@ def test_the_longest_message_leaves_room_in_its_row() -> None:
         ({"line": {"L": []}}, "KeyError: 'M'"),
         ({"held": {"M": {"a": {"S": "soon somebody"}}}}, "ValueError: invalid literal for int() with base 10: 'soon'"),
         ({"pause": {"S": "for good"}}, "KeyError: 'M'"),
+        (
+            {"pause": {"M": {"since": {"N": "1"}, "why": {"S": "no"}, "until": {"N": "9"}, "by": {"S": "me"}}}},
+            "ValueError: its pause has by, until",
+        ),
     ],
 )
 def test_an_item_of_another_release_is_named_and_not_written(

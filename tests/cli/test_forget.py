@@ -29,7 +29,7 @@ from flowguard.step import Step
 from tests.aws.test_batch_writes import Unprocessed
 from tests.cli.test_cancel import for_a_day
 from tests.cli.test_hostile_text import CONTROL, OBJECT
-from tests.scene import OrderState, Scene, scene, told_orders
+from tests.scene import Orders, OrderState, Scene, scene, told_orders
 from tests.waits import WaitScene, wait_scene
 
 ORDERS = "tests.scene:Orders"
@@ -64,6 +64,7 @@ def decline(step: Step[OrderState]) -> None:
 
 
 SENT = "messages and questions that stages of orders have sent to sqs:emails"
+*_, UNNAMED = out_of_reach_of(Orders)
 FENCE = (
     "its fence in a database of step.sql, if a stage has one: "
     "UPDATE flowguard_fence SET results = '{}' WHERE flow = 'orders' AND object_id = 'o1'"
@@ -98,7 +99,12 @@ def test_without_yes_it_says_what_there_is_and_changes_nothing(at: Scene) -> Non
         "       0  bucket, left: FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name",
         "messages under way may come until 2027-02-12T08:00:00.000Z (in 28 d); the run's are dropped",
     ]
-    assert [line.removeprefix("out of reach: ") for line in said.splitlines()[5:]] == [*OUT_OF_REACH, SENT, FENCE]
+    assert [line.removeprefix("out of reach: ") for line in said.splitlines()[5:]] == [
+        *OUT_OF_REACH,
+        SENT,
+        UNNAMED,
+        FENCE,
+    ]
     assert (memory(at).items("flowguard"), len(memory(at).messages("dead"))) == before
 
 
@@ -118,7 +124,7 @@ def test_the_report_as_json(at: Scene) -> None:
     facts = json.loads(forget(at, "--yes", "--json").stdout)
     assert facts["found"] == {"run item": 1, "dead letters": 1}
     assert (facts["flow"], facts["object_id"], facts["removed"], facts["problem"]) == ("orders", "o1", True, None)
-    assert (facts["children"], facts["out_of_reach"]) == ([], [*OUT_OF_REACH, SENT, FENCE])
+    assert (facts["children"], facts["out_of_reach"]) == ([], [*OUT_OF_REACH, SENT, UNNAMED, FENCE])
     assert facts["late_until"] == "2027-02-12T08:00:00.000Z"
     assert [left["what"] for left in facts["left"]] == ["bucket"]
 
@@ -375,3 +381,21 @@ def test_what_the_flows_own_stages_leave_is_named() -> None:
     assert worker.startswith("a worker of begun at a first hop without a lease (begin): nothing tells of it")
     assert asked.startswith("requests of begun to checks, prices that have not begun")
     assert sent == "messages and questions that stages of begun have sent to sqs:mails, sqs:parcels"
+
+
+def test_what_is_sent_to_a_place_that_the_code_does_not_name_is_in_the_report_with_its_line() -> None:
+    class Ordered(BaseModel):
+        order_id: str
+        reply: str
+
+    class Tell(Stage[Ordered], name="tell", lease=True):
+        def handle(self, ordered: Ordered, step: Step) -> Outcome:
+            step.send(ordered.reply, {"of": ordered.order_id})
+            return Done()
+
+    class Told(Flow, name="told", object_id="order_id"):
+        stages = (Tell,)
+
+    [unnamed] = out_of_reach_of(Told)
+    assert unnamed.startswith("what stages of told have sent where nothing says where to (")
+    assert "test_forget.py:" in unnamed

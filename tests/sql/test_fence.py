@@ -357,3 +357,16 @@ def test_after_its_run_item_was_lost_no_hop_before_that_of_the_row_makes_anythin
     assert once(books, again._replace(reset_by="reset-1", requested_at=101, epoch=51, hop=2), number="n-5")
     assert once(books, again._replace(reset_by="reset-1", requested_at=102, begins=True), number="n-6") == "booked n-6"
     assert books.booked == ["n-1", "n-2", "n-4", "n-5", "n-6"]
+
+
+@pytest.mark.parametrize("hop", [1, 2])
+@pytest.mark.parametrize("claims", [1, 4, 50])
+def test_after_a_run_item_was_lost_that_was_reset_nothing_is_made_either(claims: int, hop: int, books: Books) -> None:
+    after_reset = FIRST._replace(reset_by="reset-1", epoch=3)
+    once(books, after_reset)
+    if hop > 1:
+        once(books, after_reset._replace(hop=hop, epoch=4), number="n-2")
+    again = FIRST._replace(epoch=claims)
+    with pytest.raises(FenceIsNewer):
+        once(books, again, number="n-3")
+    assert once(books, again._replace(requested_at=101, begins=True), number="n-4") == "booked n-4"

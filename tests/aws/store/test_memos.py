@@ -351,3 +351,21 @@ def test_while_s3_is_away_a_long_result_stays_in_the_item_if_there_is_room(away:
     assert remembered(store) == {"a": short}
     store.memos.remember(claim, "b", much, is_first=False)
     assert remembered(store) == {"a": short, "b": much}
+
+
+def test_a_short_result_for_which_one_from_an_outage_has_left_no_room_goes_to_s3(with_s3: Clients) -> None:
+    store = aws_store(Settings(bucket="long-texts"), with_s3)
+    mine = HopMemory(store, claimed(store))
+
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "PutObject":
+            raise _AWAY[0]
+        return proceed()
+
+    much, short = long(380_000), long(31_000)
+    with intercept(refuse):
+        mine.remember("a", much)
+        with pytest.raises(EndpointConnectionError):
+            mine.remember("b", short)
+    mine.remember("b", short)
+    assert remembered(store) == {"a": much, "b": short}
