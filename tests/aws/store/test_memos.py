@@ -369,3 +369,29 @@ def test_a_short_result_for_which_one_from_an_outage_has_left_no_room_goes_to_s3
             mine.remember("b", short)
     mine.remember("b", short)
     assert remembered(store) == {"a": much, "b": short}
+
+
+@pytest.mark.parametrize(
+    ("length", "refused", "calls"),
+    [
+        (100_000, {"PutObject": ValueError("no answer of AWS")}, ["PutObject"]),
+        (100_000, {"PutObject": _AWAY[0], "UpdateItem": ValueError("of DynamoDB")}, ["PutObject", "UpdateItem"]),
+        (100, {"UpdateItem": ValueError("of DynamoDB")}, ["UpdateItem"]),
+    ],
+    ids=["while a long one is kept", "while it goes to the item instead", "while a short one is kept"],
+)
+def test_what_is_neither_an_outage_of_s3_nor_want_of_room_is_told_as_it_is(
+    length: int, refused: dict[str, Exception], calls: list[str], with_s3: Clients
+) -> None:
+    store = aws_store(Settings(bucket="long-texts", offload_above=1_024), with_s3)
+    claim = claimed(store)
+    made: list[str] = []
+
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        made.append(call.operation)
+        raise refused[call.operation]
+
+    with intercept(refuse), pytest.raises(ValueError, match=r"of (AWS|DynamoDB)"):
+        store.memos.remember(claim, "a", long(length), is_first=True)
+    assert made == calls
+    assert remembered(store) == {}

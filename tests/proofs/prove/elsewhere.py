@@ -26,6 +26,15 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^worker\.fail_phase\.FailPhase\.(continued: .*is_stream|failed: self\._tell\()",
+        (
+            "tests/worker/test_group_parts.py",
+            "tests/worker/test_stream_copies.py",
+            "tests/observers/test_opentelemetry.py",
+        ),
+        "groups of a queue that are saved in parts, and what observers are told of an attempt",
+    ),
+    Elsewhere(
         r"^worker\.(stream_copies\.|hop_memory\.Unsent\b|\w+\..*(\bqueued|Unsent|is_taken|turn_away))|"
         r"^protocol\.claims\.queued_key",
         (
