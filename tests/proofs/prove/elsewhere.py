@@ -35,7 +35,7 @@ TESTED: Final = (
         "groups of a queue that are saved in parts, and what observers are told of an attempt",
     ),
     Elsewhere(
-        r"^worker\.(stream_copies\.|hop_memory\.Unsent\b|\w+\..*(\bqueued|Unsent|is_taken|turn_away))|"
+        r"^worker\.(stream_copies\.|hop_memory\.Unsent\b|(?!external_answers\b)\w+\..*(\bqueued|Unsent|is_taken|turn_away))|"
         r"^protocol\.claims\.queued_key",
         (
             "tests/worker/test_stream_copies.py",
