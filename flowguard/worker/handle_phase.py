@@ -23,7 +23,6 @@ from flowguard.worker.emitter import Emitter
 from flowguard.worker.group_parts import SavedGroup, keep_part, read_parts
 from flowguard.worker.hop_memory import GoesOn, HopMemory
 from flowguard.worker.hop_planner import planner_of
-from flowguard.worker.kept_back import keep_back
 from flowguard.worker.leases import keeps_lease
 from flowguard.worker.limits import places_of
 from flowguard.worker.plan import Planner
@@ -63,7 +62,10 @@ class HandlePhase:
         Raises :class:`flowguard.worker.hop_memory.NoPlace` where it has to wait for a place of its stage's limits.
         """
         if not calls:  # what is there later is of this very attempt
-            keep_back(self._services, self._emitter, arrival, memory.claim)
+            if arrival.envelope.source.is_stream or arrival.flow.debounce is not None:
+                from flowguard.worker.kept_back import keep_back  # most hops are kept back by nothing
+
+                keep_back(self._services, self._emitter, arrival, memory.claim)
             memory.begin(partial(places_of, self._services, self._emitter, arrival))
         claim = memory.claim
         if (why := claim.item.cancelled_because or arrival.message.cancelled) and claim.item.own_failure is None:

@@ -1,4 +1,4 @@
-"""What keeps a claimed hop from its handler. Most hops are kept back by nothing: what decides is loaded for others."""
+"""What keeps a claimed hop of a stream, or of a flow with ``debounce=``, from its handler."""
 
 from __future__ import annotations
 

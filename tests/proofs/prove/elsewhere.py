@@ -289,7 +289,7 @@ TESTED: Final = (
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),
     Elsewhere(
-        r"^worker\.handle_phase\.HandlePhase\.planned: keep_back",
+        r"^worker\.handle_phase\.HandlePhase\.planned: (keep_back|\w+\.flow\.debounce)",
         (
             "tests/worker/runtime/test_debounce.py",
             "tests/protocol/test_fields.py",
