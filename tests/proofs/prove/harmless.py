@@ -64,6 +64,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "an error's text is never so long": ("worker.http_starts._seen: 'result' in content → forced true",),
     "either says that another release has written it": ("aws.place_items._seen: unknown → forced false",),
+    "what keeps nothing back is asked in vain": (
+        "worker.handle_phase.HandlePhase.planned: "
+        "arrival.envelope.source.is_stream or arrival.flow.debounce is not None → forced true",
+    ),
     "nothing else goes wrong there": (
         "aws.place_items._seen: except (KeyError, TypeError, ValueError) → catches every Exception",
         "aws.pause_rows._pause: except (KeyError, TypeError, ValueError) → catches every Exception",
