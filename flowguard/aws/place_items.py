@@ -242,14 +242,19 @@ def _seen(raw: Any) -> Seen:
     """
     if not raw:
         return Seen(NOBODY)
-    unknown = ", ".join(sorted(set(raw) - _ATTRIBUTES))
     try:
-        seen = Seen(read_places(raw), raw["nonce"]["S"], int(raw.get("ttl", number(0))["N"]))
+        _check_known("it", raw, _ATTRIBUTES)
+        return Seen(read_places(raw), raw["nonce"]["S"], int(raw.get("ttl", number(0))["N"]))
     except (KeyError, TypeError, ValueError) as error:
-        seen, unknown = Seen(NOBODY), unknown or f"{type(error).__name__}: {error}"
-    if unknown:
-        raise OtherRelease(f"the item {raw['pk']['S']} cannot be read, which another release has written ({unknown})")
-    return seen
+        why = f"{type(error).__name__}: {error}"
+        raise OtherRelease(
+            f"the item {raw['pk']['S']} cannot be read, which another release has written ({why})"
+        ) from None
+
+
+def _check_known(what: str, stored: Item, known: frozenset[str]) -> None:
+    if unknown := stored.keys() - known:
+        raise ValueError(f"{what} has {', '.join(sorted(unknown))}")
 
 
 def read_places(raw: Any) -> Places:
@@ -262,8 +267,7 @@ def read_places(raw: Any) -> Places:
 
 
 def _pause(stored: Any) -> KeyPause:
-    if unknown := stored.keys() - _PAUSE:
-        raise ValueError(f"its pause has {', '.join(sorted(unknown))}")
+    _check_known("its pause", stored, _PAUSE)
     return KeyPause(int(stored["since"]["N"]), stored["why"]["S"])
 
 

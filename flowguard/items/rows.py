@@ -75,9 +75,10 @@ def _name(name: Any) -> Any:
 
 
 def as_json_value(value: Any) -> Any:
-    """Return what stands for the value in the JSON of a model that has it: a text, number, list, dict, bool or None.
+    """Return the value as JSON has it: a text, number, list, dict, bool or None.
 
-    Before 2.12 pydantic's quick way knows no IP addresses: their type makes their text, as that of a class of yours.
+    What ``to_jsonable_python`` does not know is written by its own type: a class with a schema of its own, and before
+    pydantic 2.12 an IP address.
     Raises :class:`pydantic_core.PydanticSerializationError` for what has no place in JSON.
     """
     return to_jsonable_python(value, fallback=_by_its_type)

@@ -112,7 +112,7 @@ def in_words_of_psycopg(sql: str) -> bytes:
 
 
 def _numbered(sql: str, parameters: Mapping[str, str | int]) -> tuple[bytes, list[str | int]]:
-    """Return a statement with ``$1``, ``$2`` … where it has ``:name``, as a ``RawCursor`` takes it, and its values."""
+    """Return a statement for a ``RawCursor``, and its values in order: each ``:name`` becomes ``$1``, ``$2`` …"""
     numbers = itertools.count(1)
     values = [parameters[name] for name in _NAME.findall(sql)]
     return _NAME.sub(lambda name: f"${next(numbers)}", sql).encode(), values

@@ -558,7 +558,7 @@ def test_the_longest_message_leaves_room_in_its_row() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"frozen": {"M": {}}}, "frozen"),
+        ({"frozen": {"M": {}}}, "ValueError: it has frozen"),
         ({"held": None}, "KeyError: 'held'"),
         ({"nonce": None}, "KeyError: 'nonce'"),
         ({"line": {"M": {"a": {"S": "soon"}}}}, "ValueError: not enough values to unpack (expected 4, got 1)"),

@@ -63,7 +63,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.stream_letters.readable_now: _unread(value) is None → forced true",
     ),
     "an error's text is never so long": ("worker.http_starts._seen: 'result' in content → forced true",),
-    "either says that another release has written it": ("aws.place_items._seen: unknown → forced false",),
     "what keeps nothing back is asked in vain": (
         "worker.handle_phase.HandlePhase.planned: "
         "arrival.envelope.source.is_stream or arrival.flow.debounce is not None → forced true",
