@@ -20,7 +20,7 @@ class Colour:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: Any) -> core_schema.CoreSchema:
-        writing = core_schema.plain_serializer_function_ser_schema(lambda colour: colour.name.upper())
+        writing = core_schema.plain_serializer_function_ser_schema(lambda it: it.name.upper(), when_used="json")
         return core_schema.is_instance_schema(cls, serialization=writing)
 
 
