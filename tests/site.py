@@ -53,6 +53,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "guides/objects-of-s3",
         "guides/streams",
         "guides/by-the-clock",
+        "guides/collect",
         "guides/limits",
         "guides/fairness",
         "guides/caches",

@@ -52,6 +52,7 @@ LONG = {
     ),
     "docs/guides/check-your-handlers.md": pytest.mark.slow("checks handlers, and explores them"),
     "docs/guides/groups.md": pytest.mark.slow("runs a group of hundreds of requests"),
+    "docs/guides/collect.md": pytest.mark.proof("explores three flows"),
     "docs/guides/sagas.md": pytest.mark.proof("explores a flow"),
     "docs/guides/streams.md": pytest.mark.slow("works off records of each source"),
     "docs/guides/without-a-flow.md": pytest.mark.slow("runs functions under once, and explores them"),
