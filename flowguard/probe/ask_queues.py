@@ -283,6 +283,22 @@ def retention_on_redrive_fifo(lab: Lab) -> Saw:
     return Saw(bool(left), f"70 s after it was sent, 32 s after it was moved: {'gone' if not left else 'still there'}")
 
 
+@asks("sqs-sent-timestamp-on-redrive", "sqs", seconds=15)
+def sent_timestamp_on_redrive(lab: Lab) -> Saw:
+    """Let messages be moved to a standard and to a FIFO dead-letter queue, and compare their times of sending."""
+    seen = []
+    for fifo, group in ((False, {}), (True, {"MessageGroupId": "g", "MessageDeduplicationId": "d"})):
+        url, dead = _with_dead_letters(lab, fifo=fifo, VisibilityTimeout="1")
+        _send(lab, url, **group)
+        sent = [message["Attributes"]["SentTimestamp"] for message in received(lab, url)]
+        lab.pause(2)
+        received(lab, url, seconds=0)
+        moved = [message["Attributes"]["SentTimestamp"] for message in received(lab, dead)]
+        seen.append(bool(sent) and sent == moved)
+    standard, in_groups = ("the same" if kept else "another, or none" for kept in seen)
+    return Saw(all(seen), f"after the move: standard {standard}; FIFO {in_groups}")
+
+
 @asks("sqs-move-task", "sqs", seconds=40)
 def move_task(lab: Lab) -> Saw:
     """Move a dead letter back, and compare its id and its time of sending."""
