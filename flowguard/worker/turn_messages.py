@@ -60,13 +60,13 @@ class TurnMessages:
 
     def follow(self, key: PlaceKey, change: Change) -> None:
         """Call those whose turn has come with a change, and tell of a key that has paused itself: hints, all of it."""
+        if change.calls:
+            with suppress(Exception):  # their looks come
+                self.call(key, change)
         if change.tripped or change.healed:
             from flowguard.worker.key_pauses import tell  # few keys pause themselves
 
             tell(self._services, self._emitter, self._arrival, key, change)
-        if change.calls:
-            with suppress(Exception):  # their looks come
-                self.call(key, change)
 
     def call(self, key: PlaceKey, change: Change) -> None:
         """Send the messages that call these hops, each for when its place is free.

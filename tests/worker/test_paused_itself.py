@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 import pytest
 
 from flowguard.aws.pause_rows import Pause, PauseRows
+from flowguard.aws.place_items import read_places
 from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
@@ -67,7 +69,7 @@ def times(crowd: Crowd) -> list[int]:
 
 def test_failures_pause_the_key_one_hop_tries_it_and_its_line_moves_on() -> None:
     with crowd_of(flow_that(away()), slots=10) as crowd:
-        begin(crowd, 12)
+        begin(crowd, 6)
         crowd.run(2 * MINUTE)
         assert len(times(crowd)) == 3
         pause = places_of(crowd).pause
@@ -82,12 +84,12 @@ def test_failures_pause_the_key_one_hop_tries_it_and_its_line_moves_on() -> None
         crowd.run(21 * MINUTE)
         trials = times(crowd)[3:]
         assert len(trials) == 4
-        assert [REST <= trial - before < REST + 2000 for before, trial in zip(times(crowd)[2:], trials)] == [True] * 4
+        assert [REST <= trial - before < REST + 2000 for before, trial in pairwise(times(crowd)[2:])] == [True] * 4
         [row] = rows_of(crowd)
         assert row.until == places_of(crowd).pause.until  # type: ignore[union-attr]  # it is paused
         crowd.run(2 * HOUR)
         assert times(crowd)[-1] < 26 * MINUTE
-        all_end(crowd, 12)
+        all_end(crowd, 6)
         assert rows_of(crowd) == []
         assert (crowd.told(EventType.KEY_PAUSED), crowd.told(EventType.KEY_RESUMED)) == (5, 1)
 
@@ -95,8 +97,7 @@ def test_failures_pause_the_key_one_hop_tries_it_and_its_line_moves_on() -> None
 def test_what_is_told_names_the_key_why_and_until_when() -> None:
     with crowd_of(flow_that(away()), slots=10) as crowd:
         events: list[Any] = []
-        told = crowd.tally.__call__
-        crowd.services = crowd.services._replace(observer=lambda event: (events.append(event), told(event)))
+        crowd.services = crowd.services._replace(observer=events.append)
         crowd.serve(crowd.flow)
         begin(crowd, 4)
         crowd.run(2 * HOUR)
@@ -122,20 +123,21 @@ def test_a_whole_stage_is_a_key_that_is_always_the_same(error: type[Exception]) 
 @pytest.mark.parametrize("error", [ValueError, Retry])
 def test_other_errors_never_pause_the_key(error: type[Exception]) -> None:
     with crowd_of(flow_that(away(START + 3 * MINUTE, error=error)), slots=10) as crowd:
-        begin(crowd, 10)
+        begin(crowd, 6)
         crowd.run(HOUR)
         assert crowd.told(EventType.KEY_PAUSED) == 0
-        assert crowd.told(EventType.RETRIED) >= 10
-        all_end(crowd, 10)
+        assert crowd.told(EventType.RETRIED) >= 6
+        all_end(crowd, 6)
 
 
 def test_failures_that_lie_far_apart_never_pause_the_key() -> None:
-    with crowd_of(flow_that(away(START + 5 * MINUTE)), slots=10) as crowd:
-        begin(crowd, 8, every=31_000)
-        crowd.serve(flow_that(away(START + 5 * MINUTE), rule=RULE._replace(within=timedelta(seconds=10))))
-        crowd.run(2 * HOUR)
+    rule = RULE._replace(failures=2, within=timedelta(seconds=59))
+    with crowd_of(flow_that(away(START + 5 * MINUTE), rule=rule)) as crowd:
+        begin(crowd, 1)
+        crowd.run(HOUR)
+        assert crowd.told(EventType.RETRIED) == 5
         assert crowd.told(EventType.KEY_PAUSED) == 0
-        all_end(crowd, 8)
+        all_end(crowd, 1)
 
 
 def test_a_success_between_failures_makes_them_count_no_less() -> None:
@@ -165,7 +167,7 @@ def test_a_trial_that_fails_by_another_error_ends_the_pause(error: type[Exceptio
             raise error("its own")
 
     with crowd_of(flow_that(does), slots=10) as crowd:
-        begin(crowd, 10)
+        begin(crowd, 6)
         crowd.run(HOUR)
         assert (crowd.told(EventType.KEY_PAUSED), crowd.told(EventType.KEY_RESUMED)) == (1, 1)
         assert times(crowd)[4] - times(crowd)[3] < 1000
@@ -187,12 +189,12 @@ def test_a_trial_whose_worker_dies_is_made_by_the_next_one(leaves: str) -> None:
             crowd.pass_time(10 * MINUTE)
 
     with crowd_of(flow_that(does), slots=10, lease=30_000) as crowd:
-        begin(crowd, 10)
+        begin(crowd, 6)
         crowd.run(2 * HOUR)
         trial, following = times(crowd)[3:5]
         assert 30_000 <= following - trial < 30_000 + SKEW + MINUTE
         assert crowd.told(EventType.KEY_RESUMED) == 1
-        all_end(crowd, 10)
+        all_end(crowd, 6)
 
 
 def test_hops_that_began_before_the_pause_neither_end_nor_lengthen_it() -> None:
@@ -284,8 +286,6 @@ class Watch:
         assert self.crowd is not None
         rows = [row for row in self.crowd.items("limit#") if row["sk"]["S"] == "limit"]
         if rows:
-            from flowguard.aws.place_items import read_places
-
             self._changed(self._before, read_places(rows[0]))
         self._at = self.crowd.now_ms
 
@@ -327,6 +327,7 @@ def gateway(*outages: tuple[int, int]) -> Callable[..., None]:
     return does
 
 
+@pytest.mark.slow("it takes a crowd of eight functions through two outages")
 @pytest.mark.parametrize(("at_once", "seed"), [(2, 0), (5, 1)])
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_in_a_crowd_nothing_begins_while_the_key_is_paused_and_each_run_ends(
@@ -353,6 +354,7 @@ def test_in_a_crowd_nothing_begins_while_the_key_is_paused_and_each_run_ends(
         assert places_of(crowd).pause is None
 
 
+@pytest.mark.slow("it takes sixty crowds through an outage")
 @pytest.mark.parametrize("number", range(60))
 def test_wherever_a_worker_dies_the_line_moves_on(number: int) -> None:
     """The functions of a crowd make about 60 calls until the key is paused, tried in vain, tried and resumed."""
