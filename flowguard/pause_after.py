@@ -1,4 +1,4 @@
-"""When the key of a limit pauses itself: what failures say that what a stage calls is away, and how many of them."""
+"""The rule by which a key of a limit pauses itself."""
 
 from __future__ import annotations
 

@@ -126,8 +126,8 @@ def _item(pause: Pause) -> Item:
     before = {mapping: number(at_once) for mapping, at_once in pause.before.items()}
     drained = {} if pause.at_once is None else {"at_once": number(pause.at_once)}
     texts = {name: {"S": getattr(pause, name)} for name in ("why", "queue", "nonce")}
-    own = {"until": number(pause.until), "ttl": number(pause.until // 1000 + KEPT_FOR)} if pause.until else {}
-    return {**_key(pause), **texts, "since": number(pause.since), "before": {"M": before}, **drained, **own}
+    itself = {"until": number(pause.until), "ttl": number(pause.until // 1000 + KEPT_FOR)} if pause.until else {}
+    return {**_key(pause), **texts, "since": number(pause.since), "before": {"M": before}, **drained, **itself}
 
 
 def _pause(item: Any) -> Pause:

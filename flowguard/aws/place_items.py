@@ -253,8 +253,8 @@ def _item(seen: Seen) -> Item:
     pause = seen.places.pause
     if pause is None:
         return {**stored, "ttl": number(seen.ends)}
-    own: Item = {"until": number(pause.until), "trial": {"S": pause.trial}} if pause.until else {}
-    return {**stored, "pause": {"M": {"since": number(pause.since), "why": {"S": pause.why}, **own}}}
+    itself: Item = {"until": number(pause.until), "trial": {"S": pause.trial}} if pause.until else {}
+    return {**stored, "pause": {"M": {"since": number(pause.since), "why": {"S": pause.why}, **itself}}}
 
 
 def _seen(raw: Any) -> Seen:
@@ -291,8 +291,8 @@ def read_places(raw: Any) -> Places:
 
 def _pause(stored: Any) -> KeyPause:
     _check_known("its pause", stored, _PAUSE)
-    own = (int(stored["until"]["N"]), stored["trial"]["S"]) if "until" in stored else ()
-    return KeyPause(int(stored["since"]["N"]), stored["why"]["S"], *own)
+    itself = (int(stored["until"]["N"]), stored["trial"]["S"]) if "until" in stored else ()
+    return KeyPause(int(stored["since"]["N"]), stored["why"]["S"], *itself)
 
 
 def _held(holder: Holder) -> str:

@@ -256,7 +256,7 @@ def tried_at(pause: KeyPause, now: int) -> int:
 
 
 def trials(places: Places) -> int:
-    """Return how many hops may try a key that is paused: one that has paused itself, where none tries it."""
+    """Return how many hops may try a paused key. A key that has paused itself is tried by one at a time."""
     return int(is_own(places.pause) and places.pause.trial not in places.held)
 
 

@@ -67,7 +67,7 @@ DecideBy: TypeAlias = Callable[[Places, Terms], Change]
 
 
 class Return(NamedTuple):
-    """How a place is given back: what is decided of the item, and the change of one entry that is tried before."""
+    """Say how a place is given back. The change of one entry is tried before ``decide`` is asked."""
 
     decide: DecideBy
     short: GiveBack | None

@@ -59,7 +59,7 @@ class TurnMessages:
             self._services.store.places.forget_text(*self._row)
 
     def follow(self, key: PlaceKey, change: Change) -> None:
-        """Call those whose turn has come with a change, and tell of a key that has paused itself: hints, all of it."""
+        """Call those whose turn has come with a change, and tell of a key that has paused itself. Both are hints."""
         if change.calls:
             with suppress(Exception):  # their looks come
                 self.call(key, change)

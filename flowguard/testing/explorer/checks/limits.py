@@ -18,7 +18,7 @@ from flowguard.testing.explorer.record.history import History, LimitedHandler, P
 
 
 def places_are_kept(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I22 and I24 on each handler, and I22, I23 and I25 on each version of the item of a key.
+    """Check I22 and I24 on each handler. Check I22, I23 and I25 on each version of a key's item.
 
     I23: the first who stand in line are called, as many as places are free. They come, or look, or are dropped.
     """
