@@ -16,9 +16,11 @@ from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.limit import PerKey
 from flowguard.pause_after import PauseAfter
-from flowguard.protocol.places import SKEW, Places, is_own
+from flowguard.protocol.places import SKEW, Change, Holder, KeyPause, Places, Terms, is_own
 from flowguard.sim.calls import ApiCall
 from flowguard.step import Step
+from flowguard.worker.key_pauses import says
+from flowguard.worker.place_store import GiveBack, Return, Seen
 from tests.worker.crowd import HOUR, START, Crowd, Killed, Trouble, throttled
 from tests.worker.limited import Order, all_end, crowd_of, dies_at, flow_of, key_of, places_of
 
@@ -266,6 +268,98 @@ def test_a_stage_with_a_second_limit_tries_with_a_place_of_each_or_of_none() -> 
         crowd.run(3 * HOUR)
         assert crowd.told(EventType.KEY_RESUMED) >= 1
         all_end(crowd, 9)
+
+
+def test_an_error_in_a_group_of_its_own_counts_as_itself() -> None:
+    def does(order: Order, step: Step[Any], crowd: Crowd) -> None:
+        raise ExceptionGroup("of an asyncio.TaskGroup", [GatewayAway()])
+
+    with crowd_of(flow_that(does), slots=3) as crowd:
+        begin(crowd, 3)
+        crowd.run(10_000)
+        assert crowd.told(EventType.KEY_PAUSED) == 1
+
+
+def paused_until_now(crowd: Crowd) -> KeyPause:
+    """Let the key have paused itself, and be due to be tried."""
+    pause = KeyPause(START - REST, "3 GatewayAway", START)
+    crowd.services.store.places.change(key_of(), lambda found: Change(found._replace(pause=pause)), "n0")
+    return pause
+
+
+def test_a_trial_whose_commit_is_not_taken_says_nothing() -> None:
+    """What is outside the stage has ended it. The next one is made as soon as that one's record comes again."""
+
+    def fail(call: ApiCall) -> None:
+        if crowd.handled and call.operation == "UpdateItem" and "run#" in str(call.params["Key"]) and not commits:
+            commits.append(call.operation)
+            raise throttled(call)
+
+    commits: list[str] = []
+    with crowd_of(flow_that(away(START)), before=fail) as crowd:
+        paused_until_now(crowd)
+        begin(crowd, 1)
+        crowd.run(3_000)
+        assert commits
+        assert len(crowd.handled) == 1
+        pause = places_of(crowd).pause
+        assert is_own(pause)
+        assert pause.trial not in places_of(crowd).held
+        crowd.run(HOUR)
+        all_end(crowd, 1)
+        assert crowd.told(EventType.KEY_RESUMED) == 1
+
+
+def test_a_hop_whose_handler_was_not_called_has_tried_nothing() -> None:
+    """The item of its other limit is of another release."""
+    limits = (PerKey("customer", at_once=5, pause_after=RULE), PerKey("gateway", at_once=1, name="gateway"))
+    with crowd_of(flow_of(limits, away(START))) as crowd:
+        paused_until_now(crowd)
+        other = PerKey("gateway", at_once=1, name="gateway").place_of(Order(order_id="o0"))
+        item: Any = {"pk": {"S": f"limit#orders#charge#{other}"}, "sk": {"S": "limit"}, "frozen": {"BOOL": True}}
+        crowd.aws.client("dynamodb").put_item(TableName="flowguard", Item=item)
+        begin(crowd, 1)
+        crowd.run(MINUTE)
+        assert crowd.handled == []
+        assert is_own(places_of(crowd).pause)
+        assert places_of(crowd).held == {}
+        assert crowd.told(EventType.KEY_RESUMED) == 0
+
+
+HELD: Final = GiveBack("a", Holder("owner of a", START + MINUTE))
+HOW: Final = Return(lambda places, terms: Change(places), HELD)
+TRIES: Final = Seen(Places({"a": HELD.holder}, pause=KeyPause(START - 9, "away", START - 1, "a")), "n1")
+
+
+def said_of(limit: PerKey, seen: Seen | None, raised: type[BaseException] | None, *, is_over: bool = True) -> Return:
+    return says(HOW, limit, seen, START, raised, is_over=is_over)
+
+
+LIMIT: Final = PerKey("customer", at_once=5, pause_after=RULE)
+OTHERS_TRIAL: Final = TRIES._replace(places=TRIES.places._replace(pause=KeyPause(1, "away", 2, "b")))
+
+
+@pytest.mark.parametrize("seen", [None, Seen(Places({"a": HELD.holder})), OTHERS_TRIAL])
+def test_the_end_of_a_hop_that_tries_nothing_is_written_as_ever_or_with_its_failure(seen: Seen | None) -> None:
+    assert said_of(LIMIT, seen, None) is HOW
+    assert said_of(LIMIT, seen, ValueError) is HOW
+    assert said_of(PerKey("customer", at_once=5), seen, GatewayAway) is HOW
+    for is_over in (True, False):
+        assert said_of(LIMIT, seen, GatewaySlow, is_over=is_over).short == HELD._replace(failed_at=START, few=2)
+    single = PerKey("customer", at_once=5, pause_after=RULE._replace(failures=1))
+    assert said_of(single, seen, GatewayAway).short is None
+
+
+def test_the_end_of_a_trial_is_a_write_of_the_whole_item_where_it_says_something() -> None:
+    terms = Terms(5, START, HOUR)
+    for raised in (None, ValueError):
+        how = said_of(LIMIT, TRIES, raised)
+        assert how.short is None
+        assert how.decide(TRIES.places, terms).healed == TRIES.places.pause
+        assert said_of(LIMIT, TRIES, raised, is_over=False) is HOW
+    how = said_of(LIMIT, TRIES, GatewayAway)
+    assert how.short is None
+    assert how.decide(TRIES.places, terms).tripped == KeyPause(START - 9, "away", START + REST)
 
 
 # -- whatever goes wrong
