@@ -13,7 +13,7 @@ not called, or that died, says nothing: the next one is made.
 
 from __future__ import annotations
 
-from flowguard.protocol.places import SKEW, Change, KeyPause, Places, Terms, given_back, is_own
+from flowguard.protocol.places import SKEW, Change, KeyPause, Places, Terms, given_back
 from flowguard.startup.named_tuple import NamedTuple
 
 
@@ -65,4 +65,4 @@ def _holds(places: Places, name: str, owner: str) -> bool:
 
 
 def _is_trial(places: Places, name: str) -> bool:
-    return is_own(places.pause) and places.pause.trial == name
+    return places.pause is not None and places.pause.trial == name

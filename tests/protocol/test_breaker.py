@@ -135,6 +135,10 @@ def test_nothing_begins_before_the_rest_is_over(ms: int, granted: bool) -> None:
     assert change.after.pause == (OWN._replace(trial="a") if granted else OWN)
 
 
+def test_who_takes_a_place_leaves_the_failures_that_are_noted() -> None:
+    assert take(Places(failed=(NOW,)), "a", at(1)).after.failed == (NOW,)
+
+
 def test_one_hop_at_a_time_tries() -> None:
     places = trying()
     assert not take(places, "a", at(RULE.rest)).granted

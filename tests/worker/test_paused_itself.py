@@ -311,7 +311,7 @@ def test_a_trial_whose_commit_is_not_taken_says_nothing() -> None:
 
 
 def test_a_hop_whose_handler_was_not_called_has_tried_nothing() -> None:
-    """The item of its other limit is of another release."""
+    """The item of its other limit is of another release. Its message is parked after some minutes."""
     limits = (PerKey("customer", at_once=5, pause_after=RULE), PerKey("gateway", at_once=1, name="gateway"))
     with crowd_of(flow_of(limits, away(START))) as crowd:
         paused_until_now(crowd)
@@ -319,8 +319,10 @@ def test_a_hop_whose_handler_was_not_called_has_tried_nothing() -> None:
         item: Any = {"pk": {"S": f"limit#orders#charge#{other}"}, "sk": {"S": "limit"}, "frozen": {"BOOL": True}}
         crowd.aws.client("dynamodb").put_item(TableName="flowguard", Item=item)
         begin(crowd, 1)
-        crowd.run(MINUTE)
+        crowd.run(HOUR)
         assert crowd.handled == []
+        assert crowd.told(EventType.PARKED) + crowd.told(EventType.UNROUTABLE) > 0
+        assert crowd.waiting == []
         assert is_own(places_of(crowd).pause)
         assert places_of(crowd).held == {}
         assert crowd.told(EventType.KEY_RESUMED) == 0
