@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from flowguard.outcome import Done as Done
     from flowguard.outcome import Next as Next
     from flowguard.outcome import Outcome as Outcome
+    from flowguard.pause_after import PauseAfter as PauseAfter
     from flowguard.retry import Exponential as Exponential
     from flowguard.retry import Fixed as Fixed
     from flowguard.retry import Linear as Linear
@@ -91,6 +92,7 @@ _HOME = {
     "Failure": "failed",
     "GroupEnd": "group",
     "Callback": "callback",
+    "PauseAfter": "pause_after",
     "PerKey": "limit",
     "RetryPolicy": "retry",
     "Exponential": "retry",

@@ -72,6 +72,10 @@ class EventType(StrEnum):
     """No place of a limit is free: the message waits for one, without an attempt. ``delay`` is when it looks again."""
     CALLED = "called"
     """A place of a limit is free: those who wait for it were sent their messages, so many ``hops``."""
+    KEY_PAUSED = "key_paused"
+    """The ``key`` of a limit has paused itself, ``why``, or its trial has failed: it is tried ``until`` a time (ms)."""
+    KEY_RESUMED = "key_resumed"
+    """The trial of a ``key`` that had paused itself was answered: hops begin again."""
     CONTINUED = "continued"
     """No time was left to save all requests of a group: another invocation goes on, as the same attempt."""
     PUT_OFF = "put_off"
@@ -125,6 +129,7 @@ _WARNINGS = frozenset(
         EventType.GONE,
         EventType.EARLY,
         EventType.RETRIED,
+        EventType.KEY_PAUSED,
         EventType.REFUSED,
         EventType.NOT_SENT,
         EventType.WEAK_ID,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from hashlib import sha256
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.errors import RunFailed, shown
 from flowguard.payload.foreign import recognised
@@ -15,6 +15,9 @@ from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.value import Value
 from flowguard.text.option_problems import is_whole
+
+if TYPE_CHECKING:
+    from flowguard.pause_after import PauseAfter
 
 _DIGEST: Final = 32
 """Characters of a digest that stand for the value of a key: 128 bits."""
@@ -44,7 +47,8 @@ class PerKey(Value):
 
     ``key`` is a field of the stage's payload (dots reach inside), or a function that takes the payload and returns
     text, or None for one that is not limited. A limit by a function needs a ``name``, by which its places are known.
-    Hops that find no place wait in line, without an attempt.
+    Hops that find no place wait in line, without an attempt. With ``pause_after`` the key pauses itself where attempts
+    fail again and again, as :class:`PauseAfter` says.
     """
 
     key: str | Callable[[Any], str | None]
@@ -52,6 +56,7 @@ class PerKey(Value):
     name: str = ""
     per: timedelta | None = None
     count: int | None = None
+    pause_after: PauseAfter | None = None
 
     @property
     def most(self) -> int:
@@ -107,7 +112,7 @@ class PerKey(Value):
         name: Any = self.name
         if not isinstance(name, str):
             return [f"its name is {shown(name)}; write per= and count= by their names"]
-        problems = self._measure_problems()
+        problems = [*self._measure_problems(), *self._pause_problems()]
         if lease is False:
             problems.append("a place is taken under a lease, and the stage has lease=False; leave that out")
         if not (isinstance(key, str) or callable(key)):
@@ -120,6 +125,18 @@ class PerKey(Value):
             fix = "give it a name= of 1 to 64 of: a-z, A-Z, 0-9, '-', '_', '.'"
             problems.append(f"its name is {shown(self.title)}; {fix}")
         return problems
+
+    def _pause_problems(self) -> list[str]:
+        """List what is wrong with when its keys pause themselves."""
+        pause: Any = self.pause_after
+        if pause is None:
+            return []
+        if not callable(getattr(pause, "problems", None)):
+            form = "PauseAfter(5, errors=(GatewayAway,), within=timedelta(minutes=1), rest=timedelta(minutes=5))"
+            return [f"pause_after is {shown(pause)}; write {form}"]
+        if self.at_once is None:
+            return ["it has pause_after without at_once: a start by time is never given back; say it of a second limit"]
+        return [f"pause_after: {problem}" for problem in pause.problems()]
 
     def _measure_problems(self) -> list[str]:
         """List what is wrong with how much it lets through."""

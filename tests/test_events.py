@@ -39,6 +39,7 @@ WARNINGS = {
     "gone",
     "early",
     "retried",
+    "key_paused",
     "refused",
     "not_sent",
     "weak_id",

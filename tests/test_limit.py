@@ -8,8 +8,22 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from flowguard import DefinitionError, Done, Flow, Outcome, PerKey, Queue, Stage, Step, Topic
-from flowguard.errors import RunFailed
+from flowguard import (
+    DefinitionError,
+    Done,
+    Flow,
+    Outcome,
+    PauseAfter,
+    PerKey,
+    Queue,
+    Reject,
+    Retry,
+    Stage,
+    Step,
+    Topic,
+)
+from flowguard.errors import OtherRelease, RunFailed
+from flowguard.protocol.breaker import Rule
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.places import LONGEST_WINDOW
 from flowguard.retry import RetryPolicy
@@ -263,3 +277,97 @@ def test_a_limit_is_inherited_and_may_be_taken_away() -> None:
             return Done()
 
     assert (len(Charge.limits), Free.limits) == (1, ())
+
+
+# -- keys that pause themselves
+
+
+class GatewayAway(Exception):
+    """The gateway does not answer, whoever asks."""
+
+
+class GatewaySlow(Retry):
+    """It is to be asked later."""
+
+
+class OrderBad(Reject):
+    """The order can never be paid."""
+
+
+MINUTE = timedelta(minutes=1)
+AWAY = PauseAfter(5, errors=(GatewayAway, GatewaySlow), within=MINUTE, rest=5 * MINUTE)
+
+
+def pausing(**changes: Any) -> PerKey:
+    return PerKey("customer", at_once=2, pause_after=AWAY._replace(**changes))
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        (pausing(failures=0), "pause_after: failures is 0; it is a whole number from 1 to 100"),
+        (pausing(failures=101), "failures is 101"),
+        (pausing(failures=True), "failures is True"),
+        (
+            pausing(errors=()),
+            r"pause_after: errors is \(\); write a tuple of classes of your own: errors=\(G",
+        ),
+        (pausing(errors=GatewayAway), "errors is <class .*; write a tuple"),
+        (pausing(errors=[GatewayAway]), "errors is .*; write a tuple"),
+        (pausing(errors=("GatewayAway",)), "errors has 'GatewayAway', which is no class of errors"),
+        (pausing(errors=(int,)), "errors has <class 'int'>, which is no class of errors"),
+        (pausing(errors=(KeyboardInterrupt,)), "errors has .*KeyboardInterrupt.*, which is no class of errors"),
+        (pausing(errors=(BaseException,)), "errors has .*BaseException.*, which is no class of errors"),
+        (pausing(errors=(GatewayAway, Exception)), "errors has Exception, which may be of one message; write a class"),
+        (
+            pausing(errors=(Retry,)),
+            "errors has Retry, which may be of one message; write a class that says",
+        ),
+        (pausing(errors=(Reject,)), "errors has Reject, which is of one message: others would wait for nothing"),
+        (pausing(errors=(OtherRelease,)), "errors has OtherRelease, which is of one message"),
+        (pausing(errors=(OrderBad,)), "errors has OrderBad, which is of one message"),
+        (
+            pausing(within=timedelta(milliseconds=999)),
+            "within is 0:00:00.999000; it is a timedelta from 0:00:01 to 1",
+        ),
+        (pausing(within=timedelta(hours=1, milliseconds=1)), "within is 1:00:00.001000; it is"),
+        (pausing(within=60), "within is 60; it is a timedelta"),
+        (pausing(rest=timedelta(0)), "pause_after: rest is 0:00:00; it is a timedelta from 0:00:01 to 0:15:00"),
+        (pausing(rest=timedelta(minutes=15, milliseconds=1)), "rest is 0:15:00.001000; it is"),
+        (PerKey("customer", at_once=2, pause_after=5), r"pause_after is 5; write PauseAfter\(5, errors="),  # type: ignore[arg-type]
+        (
+            PerKey("customer", per=MINUTE, count=2, pause_after=AWAY),
+            "it has pause_after without at_once: a start by time is never given back",
+        ),
+    ],
+)
+def test_a_mistake_of_how_a_key_pauses_itself_is_one_of_its_stage(limit: PerKey, why: str) -> None:
+    with pytest.raises(DefinitionError, match=f"limit: .*{why}"):
+        stage(limit)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"failures": 1, "within": timedelta(seconds=1), "rest": timedelta(seconds=1)},
+        {"failures": 100, "within": timedelta(hours=1), "rest": timedelta(minutes=15)},
+    ],
+)
+def test_a_key_may_pause_itself_within_these_bounds(changes: dict[str, Any]) -> None:
+    assert stage(pausing(**changes)).limits[0].pause_after is not None
+
+
+def test_what_counts_is_an_error_of_these_classes_or_below() -> None:
+    class Below(GatewayAway):
+        """It is away in some way."""
+
+    assert AWAY.counts(GatewayAway)
+    assert AWAY.counts(Below)
+    assert AWAY.counts(GatewaySlow)
+    assert not AWAY.counts(Retry)
+    assert not AWAY.counts(KeyboardInterrupt)
+
+
+def test_how_a_key_pauses_itself_is_given_to_decisions_in_ms() -> None:
+    assert AWAY.rule == Rule(5, 60_000, 300_000, "5 GatewayAway or GatewaySlow within 0:01:00")

@@ -211,6 +211,18 @@ PLACE_IS_MINE: Final = "held.#hop = :holder AND size(line) = :nobody"
 FREE_PLACE: Final = "SET nonce = :nonce REMOVE held.#hop"
 """Nobody stands in line, who would have to be called."""
 
+FEW_HAVE_FAILED: Final = (
+    f"{PLACE_IS_MINE} AND attribute_not_exists(pause) AND (attribute_not_exists(failed) OR size(failed) < :few)"
+)
+FREE_AND_NOTE: Final = (
+    "SET nonce = :nonce, failed = list_append(if_not_exists(failed, :none), :failed_at) REMOVE held.#hop"
+)
+"""Fewer attempts have failed, or are still noted, than pause the key with one more."""
+
+BY_ITSELF: Final = "attribute_exists(#until)"
+NOT_BY_HAND: Final = f"attribute_not_exists(pk) OR {BY_ITSELF}"
+"""Of the row of a pause: a key has paused itself. What somebody has paused stays so."""
+
 NOT_SHORTENED: Final = _LIVES_LONGER
 """Who was held up, and writes an earlier text, leaves the one that is there."""
 

@@ -4,11 +4,13 @@
 
     pk pause   sk <flow>#<stage>                    since, why, queue, nonce, [at_once]
                                                     before {<mapping>: <its largest concurrency, or 0>}
-               sk <flow>#<stage>#<limit>#<digest>   the same of a key of a limit, with no queue and no mapping
+               sk <flow>#<stage>#<limit>#<digest>   the same of a key of a limit, with no queue and no mapping,
+                                                    [until, ttl] of one that has paused itself
 
 A row says what was done, for those who look. No worker reads it: what is paused is the stage's event source mapping,
 or the key's item. A write of a row is under the condition that nobody has written it since it was read: it has a nonce
-of each write.
+of each write. A worker writes and removes only rows of keys that have paused themselves. Such a row expires when nobody
+has tried the key for a day.
 """
 
 from __future__ import annotations
@@ -25,8 +27,13 @@ from flowguard.startup.named_tuple import NamedTuple
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+_UNTIL: Final = {"#until": "until"}
+
 UNBOUNDED: Final = 0
 """The largest concurrency of a mapping that has none."""
+
+KEPT_FOR: Final = 86_400
+"""Seconds that the row of a key that has paused itself outlives the time of its next trial."""
 
 _PK: Final = "pause"
 
@@ -37,7 +44,8 @@ class Pause(NamedTuple):
     ``before`` has the mappings that were on, with their largest concurrency.
 
     ``queue`` is the ARN of the stage's queue. ``at_once`` is the concurrency at which it is drained, None while nothing
-    of it begins. ``nonce`` is that of the last write.
+    of it begins. ``nonce`` is that of the last write. A key that has paused itself is tried from ``until`` (ms) on,
+    which is 0 for others.
     """
 
     flow: str
@@ -49,6 +57,7 @@ class Pause(NamedTuple):
     at_once: int | None = None
     nonce: str = ""
     place: str = ""
+    until: int = 0
 
 
 class PauseRows(NamedTuple):
@@ -78,14 +87,30 @@ class PauseRows(NamedTuple):
         """Remove the row of a pause that has ended. False where it was written meanwhile, or is gone."""
         return self._done(self.client.delete_item, {"Key": _key(pause)}, pause)
 
+    def tell(self, pause: Pause) -> bool:
+        """Write the row of a key that has paused itself. False where somebody has paused it."""
+        condition = {"ConditionExpression": expressions.NOT_BY_HAND, "ExpressionAttributeNames": _UNTIL}
+        return self._held(self.client.put_item, {"Item": _item(pause), **condition})
+
+    def tell_end(self, flow: str, stage: str, place: str) -> bool:
+        """Remove the row of a key that had paused itself. False where there is none."""
+        condition = {"ConditionExpression": expressions.BY_ITSELF, "ExpressionAttributeNames": _UNTIL}
+        return self._held(
+            self.client.delete_item, {"Key": _key(Pause(flow, stage, "", 0, "", {}, place=place)), **condition}
+        )
+
     def _done(self, operation: Any, call: Any, before: Pause | None) -> bool:
         if before is None:
             condition: Any = {"ConditionExpression": expressions.IS_NEW}
         else:
             values = {":nonce": {"S": before.nonce}}
             condition = {"ConditionExpression": expressions.SAME_NONCE, "ExpressionAttributeValues": values}
+        return self._held(operation, {**call, **condition})
+
+    def _held(self, operation: Any, call: Any) -> bool:
+        """Make a write, and answer whether its condition held."""
         try:
-            operation(TableName=self.table, **call, **condition)
+            operation(TableName=self.table, **call)
         except botocore_errors.ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
@@ -101,7 +126,8 @@ def _item(pause: Pause) -> Item:
     before = {mapping: number(at_once) for mapping, at_once in pause.before.items()}
     drained = {} if pause.at_once is None else {"at_once": number(pause.at_once)}
     texts = {name: {"S": getattr(pause, name)} for name in ("why", "queue", "nonce")}
-    return {**_key(pause), **texts, "since": number(pause.since), "before": {"M": before}, **drained}
+    itself = {"until": number(pause.until), "ttl": number(pause.until // 1000 + KEPT_FOR)} if pause.until else {}
+    return {**_key(pause), **texts, "since": number(pause.since), "before": {"M": before}, **drained, **itself}
 
 
 def _pause(item: Any) -> Pause:
@@ -117,4 +143,5 @@ def _read(item: Any) -> Pause:
     before = {mapping: int(value["N"]) for mapping, value in item["before"]["M"].items()}
     at_once = int(item["at_once"]["N"]) if "at_once" in item else None
     queue, why, nonce = (item[name]["S"] for name in ("queue", "why", "nonce"))
-    return Pause(flow, stage, queue, int(item["since"]["N"]), why, before, at_once, nonce, "".join(place))
+    until = int(item["until"]["N"]) if "until" in item else 0
+    return Pause(flow, stage, queue, int(item["since"]["N"]), why, before, at_once, nonce, "".join(place), until)

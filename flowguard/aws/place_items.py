@@ -3,7 +3,7 @@
 ::
 
     pk limit#<flow>#<stage>#<limit>#<digest>   sk limit          who holds a place, who stands in line, a nonce,
-                                                               [pause {since, why}]
+                                                               [pause {since, why, [until, trial]}], [failed]
     pk run#<flow>#<object>                     sk turn#<token>   the message that calls the hop
 
 A write of a whole item is under the condition that nobody has written it since it was read: it has a nonce of each
@@ -56,10 +56,10 @@ LONGEST_TEXT: Final = LARGEST_ITEM - 8_192
 
 _UNKNOWN: Final = Seen(NOBODY, "nobody has looked")
 
-_ATTRIBUTES: Final = frozenset({"pk", "sk", "held", "line", "nonce", "ttl", "pause"})
+_ATTRIBUTES: Final = frozenset({"pk", "sk", "held", "line", "nonce", "ttl", "pause", "failed"})
 """What the item of a key has. All of it is written anew by a write of the whole."""
 
-_PAUSE: Final = frozenset({"since", "why"})
+_PAUSE: Final = frozenset({"since", "why", "until", "trial"})
 """What the pause of a key has. It is written anew with the item."""
 
 
@@ -153,6 +153,21 @@ class DynamoDBPlaces(NamedTuple):
             return _seen(error.response.get("Item"))
         return None
 
+    # -- the rows of keys that have paused themselves
+
+    def tell_pause(self, key: PlaceKey, pause: KeyPause, nonce: str) -> None:
+        """Write the row that says that a key has paused itself, unless somebody has paused it."""
+        from flowguard.aws.pause_rows import Pause, PauseRows  # few keys pause themselves
+
+        row = Pause(*key[:2], "", pause.since, pause.why, {}, nonce=nonce, place=key.place, until=pause.until)
+        PauseRows(self.client, self.table).tell(row)
+
+    def tell_end(self, key: PlaceKey) -> None:
+        """Remove the row of a key that had paused itself."""
+        from flowguard.aws.pause_rows import PauseRows  # few keys pause themselves
+
+        PauseRows(self.client, self.table).tell_end(*key)
+
     # -- the texts of those who wait
 
     def keep_text(self, flow: str, object_id: str, token: str, text: str, until: int) -> bool:
@@ -197,11 +212,15 @@ def _text_key(flow: str, object_id: str, token: str) -> Item:
 
 def _short_call(short: Short, nonce: str) -> Any:
     """Build the rest of the UpdateItem that changes one entry."""
-    names, values = {"#hop": short.token}, {":holder": {"S": _held(short.holder)}, ":nobody": number(0)}
+    names = {"#hop": short.token}
+    values: Item = {":holder": {"S": _held(short.holder)}, ":nobody": number(0)}
     if isinstance(short, Take):
         condition, update, names["#ttl"] = expressions.PLACE_IS_FREE, expressions.TAKE_PLACE, "ttl"
         ends = -(-(short.ends + KEPT_FOR) // ROUNDED_TO) * ROUNDED_TO
         values |= {":at_once": number(short.at_once), ":ttl": number(ends)}
+    elif short.failed_at:
+        condition, update = expressions.FEW_HAVE_FAILED, expressions.FREE_AND_NOTE
+        values |= {":few": number(short.few), ":failed_at": {"L": [number(short.failed_at)]}, ":none": {"L": []}}
     else:
         condition, update = expressions.PLACE_IS_MINE, expressions.FREE_PLACE
     return {
@@ -229,10 +248,13 @@ def _item(seen: Seen) -> Item:
     held = {token: {"S": _held(holder)} for token, holder in seen.places.held.items()}
     line = {token: {"S": _stored(waiter)} for token, waiter in seen.places.line.items()}
     stored: Item = {"held": {"M": held}, "line": {"M": line}, "nonce": {"S": seen.nonce}}
+    if failed := seen.places.failed:
+        stored["failed"] = {"L": [number(at) for at in failed]}
     pause = seen.places.pause
     if pause is None:
         return {**stored, "ttl": number(seen.ends)}
-    return {**stored, "pause": {"M": {"since": number(pause.since), "why": {"S": pause.why}}}}
+    itself: Item = {"until": number(pause.until), "trial": {"S": pause.trial}} if pause.until else {}
+    return {**stored, "pause": {"M": {"since": number(pause.since), "why": {"S": pause.why}, **itself}}}
 
 
 def _seen(raw: Any) -> Seen:
@@ -263,12 +285,14 @@ def read_places(raw: Any) -> Places:
         return NOBODY
     held = {token: _holder(text["S"]) for token, text in raw["held"]["M"].items()}
     line = {token: _waiter(text["S"]) for token, text in raw["line"]["M"].items()}
-    return Places(held, line, _pause(raw["pause"]["M"]) if "pause" in raw else None)
+    failed = tuple(int(at["N"]) for at in raw["failed"]["L"]) if "failed" in raw else ()
+    return Places(held, line, _pause(raw["pause"]["M"]) if "pause" in raw else None, failed)
 
 
 def _pause(stored: Any) -> KeyPause:
     _check_known("its pause", stored, _PAUSE)
-    return KeyPause(int(stored["since"]["N"]), stored["why"]["S"])
+    itself = (int(stored["until"]["N"]), stored["trial"]["S"]) if "until" in stored else ()
+    return KeyPause(int(stored["since"]["N"]), stored["why"]["S"], *itself)
 
 
 def _held(holder: Holder) -> str:

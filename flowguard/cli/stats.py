@@ -131,10 +131,13 @@ def _tell_pauses(pauses: Sequence[Pause], now: int, *, as_json: bool) -> None:
                 "key": pause.place or None,
                 "why": pause.why,
             }
-            say_json(to_json({**facts, "paused_since": iso(pause.since), "at_once": pause.at_once}))
+            until = iso(pause.until) if pause.until else None
+            say_json(to_json({**facts, "paused_since": iso(pause.since), "at_once": pause.at_once, "tried_at": until}))
             continue
         name = " ".join(bounded(part, LONGEST_PART) for part in (pause.flow, pause.stage, pause.place) if part)
-        how = "paused" if pause.at_once is None else f"drains, at most {pause.at_once} batches at once, after a pause"
+        how = "has paused itself" if pause.until else "paused"
+        if pause.at_once is not None:
+            how = f"drains, at most {pause.at_once} batches at once, after a pause"
         told = f"{name}: {how} {distance(pause.since, now)}: {bounded(pause.why, LONGEST_PART)}"
         console().print(line(told, "yellow"), soft_wrap=True)
 

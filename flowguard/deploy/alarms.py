@@ -11,6 +11,7 @@ from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, Role
 from flowguard.deploy.queue_arns import account_of
 from flowguard.events import EventType
+from flowguard.flow import AnyFlow
 
 NAMESPACE: Final = "flowguard"
 
@@ -117,6 +118,14 @@ _OF_STAGES: Final = (
     ),
 )
 
+_OF_PAUSES: Final = (
+    WatchedEvent(
+        EventType.KEY_PAUSED,
+        0,
+        "A key of a limit has paused itself, for what its stage calls is away, or a trial has failed. Its runs wait.",
+    ),
+)
+
 
 def metrics_of(needed: Deployment) -> Iterator[LoggedMetric]:
     """Yield the metrics that are counted from logs. The functions of a flow share one."""
@@ -124,7 +133,13 @@ def metrics_of(needed: Deployment) -> Iterator[LoggedMetric]:
         kind = function.definition.kind
         of_flows = _OF_FLOWS if function.definition.flows and kind is not FunctionKind.STARTS else ()
         of_stages = _OF_STAGES if kind is FunctionKind.STAGES else ()
-        yield LoggedMetric(function.name, function.owner, (*_ALWAYS, *of_flows, *of_stages))
+        of_pauses = _OF_PAUSES if of_stages and any(map(_pauses_itself, function.definition.flows)) else ()
+        yield LoggedMetric(function.name, function.owner, (*_ALWAYS, *of_flows, *of_stages, *of_pauses))
+
+
+def _pauses_itself(flow: AnyFlow) -> bool:
+    """Answer whether a key of a flow's stages may pause itself."""
+    return any(limit.pause_after is not None for stage in flow.stages for limit in stage.limits)
 
 
 def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:

@@ -14,7 +14,7 @@ from flowguard.worker.place_store import PlaceKey, PlaceStore
 
 
 class PausedKey(NamedTuple):
-    """A key with its pause. ``is_new`` where it was not paused before.
+    """A key with its pause. ``is_new`` where nobody has paused it before.
 
     ``at_work`` counts the hops that hold a place and go on, ``in_line`` those that wait, 50 at most.
     """
@@ -37,18 +37,21 @@ class KeyPauses:
         self._nonce = nonce
 
     def pause(self, key: PlaceKey, why: str, now: int) -> PausedKey:
-        """Pause a key. An earlier pause keeps its time and reason. Raises :class:`Unusable`.
+        """Pause a key. An earlier pause keeps its time and reason, but for one of the key's own.
 
-        The row is written before the key's item, and is there after it, also where the key is resumed meanwhile.
+        The row is written before the key's item, and is there after it, also where the key is resumed meanwhile. Raises
+        :class:`Unusable`.
         """
         there = self.of(key)
-        pause = Pause(*key[:2], "", now, why, {}, nonce=self._nonce(), place=key.place) if there is None else there
-        if there is None:
-            self._write(pause)
+        is_new = there is None or there.until > 0
+        pause = Pause(*key[:2], "", now, why, {}, nonce=self._nonce(), place=key.place) if is_new else there
+        assert pause is not None  # noqa: S101 - an earlier one is there
+        if is_new:
+            self._write(pause, there)
         seen = self._change(key, lambda places: paused(places, KeyPause(pause.since, pause.why)))
         if self.of(key) is None:
             self._write(pause)
-        return PausedKey(pause, len(seen.held), len(seen.line), there is None)
+        return PausedKey(pause, len(seen.held), len(seen.line), is_new)
 
     def resume(self, key: PlaceKey) -> Pause | None:
         """End the pause of a key, and return it. None where the key was not paused. Raises :class:`Unusable`.
@@ -67,7 +70,9 @@ class KeyPauses:
         if there is None:
             return None if before is None else Pause(*key[:2], "", before.since, before.why, {}, place=key.place)
         with _explained(key):
-            if not self._rows.remove(there):
+            if there.until:
+                self._rows.tell_end(*key)
+            elif not self._rows.remove(there):
                 raise _changed(key)
         return there
 
@@ -77,10 +82,10 @@ class KeyPauses:
             rows = self._rows.all()
         return next((row for row in rows if (row.flow, row.stage, row.place) == key), None)
 
-    def _write(self, pause: Pause) -> None:
+    def _write(self, pause: Pause, before: Pause | None = None) -> None:
         key = PlaceKey(pause.flow, pause.stage, pause.place)
         with _explained(key):
-            if not self._rows.write(pause, None):
+            if not self._rows.write(pause, before):
                 raise _changed(key)
 
     def _change(self, key: PlaceKey, decide: Callable[[Places], Change]) -> Places:

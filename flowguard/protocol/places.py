@@ -13,6 +13,7 @@ Who was called and does not come is dropped from the line after :data:`GRACE`. I
 old arrival then.
 
 A key may be paused: it has no free place then. Who holds one keeps it, and the line waits until the pause is over.
+A key that has paused itself (:mod:`flowguard.protocol.breaker`) has one place again after some time, for a trial.
 
 A limit by time has such places too. A start takes one under a name of its own, nobody gives it back, and it lapses
 when its window is over. So it is known when the next one is free, and who stands in line is called for that moment.
@@ -21,7 +22,7 @@ when its window is over. So it is known when the next one is free, and who stand
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final, TypeGuard, TypeVar
 
 from flowguard.startup.named_tuple import NamedTuple
 
@@ -76,18 +77,28 @@ class Waiter(NamedTuple):
 
 
 class KeyPause(NamedTuple):
-    """Nothing of the key begins since then (ms), and why."""
+    """Nothing of the key begins since then (ms), and why.
+
+    A key that has paused itself is tried from ``until`` (ms) on, by one hop at a time: the ``trial`` is the name of its
+    place. ``until`` is 0 for a pause that somebody has made, and has to end.
+    """
 
     since: int
     why: str
+    until: int = 0
+    trial: str = ""
 
 
 class Places(NamedTuple):
-    """The item of a key, by the tokens of hops. ``pause`` is None where hops may begin."""
+    """The item of a key, by the tokens of hops. ``pause`` is None where hops may begin.
+
+    ``failed`` has the times (ms) of attempts that have failed lately, where such failures pause the key.
+    """
 
     held: Mapping[str, Holder] = {}
     line: Mapping[str, Waiter] = {}
     pause: KeyPause | None = None
+    failed: tuple[int, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -120,12 +131,15 @@ class Hop(NamedTuple):
 class Change(NamedTuple):
     """The item after a decision.
 
-    ``granted`` says that the hop has a place now, ``calls`` are the waiters to be called.
+    ``granted`` says that the hop has a place now, ``calls`` are the waiters to be called. ``tripped`` is the pause that
+    the key begins by itself, or goes on with after a trial, ``healed`` the one that it ends.
     """
 
     after: Places
     granted: bool = False
     calls: tuple[Hop, ...] = ()
+    tripped: KeyPause | None = None
+    healed: KeyPause | None = None
 
 
 def taken(
@@ -135,16 +149,18 @@ def taken(
 
     A hop that holds one keeps it. Of two owners the later one gets it when the first has given it back, has ``ended``
     and could not, or its lease is over: a run that was reset has a new owner while the first one's handler may be at
-    work.
+    work. While the key is paused it gets none, but that of a trial.
     """
     live, name = settled(places, terms), name or hop.token
     there = live.held.get(name)
+    is_mine = there is not None and there.owner == holder.owner
     if there is None:
         granted = before(live, first_seen(live, hop)) < free(live, terms)
     else:
-        granted = there.owner in (holder.owner, ended) or there.until <= terms.now
+        granted = is_mine or ((there.owner == ended or there.until <= terms.now) and _may_begin(live, terms, name))
     if granted:
-        live = live._replace(held={**live.held, name: holder}, line=_without(live.line, hop.token))
+        pause = live.pause if live.pause is None or is_mine else live.pause._replace(trial=name)
+        live = Places({**live.held, name: holder}, _without(live.line, hop.token), pause, live.failed)
     return called(live, terms)._replace(granted=granted)
 
 
@@ -190,8 +206,11 @@ def settled(places: Places, terms: Terms) -> Places:
     """Drop those whose leases or windows are over, and those in line who do not come.
 
     A lease that ends later than any can is of a worker whose clock was fast. It counts as over. A start may
-    be of another ``per``, and stays as long as the longest window.
+    be of another ``per``, and stays as long as the longest window. A limit by time, which was another before, pauses
+    nothing itself: no start is given back, so no trial would end.
     """
+    if terms.window and is_own(places.pause):
+        places = places._replace(pause=None)
     return places._replace(
         held={token: holder for token, holder in places.held.items() if _is_held(holder, terms)},
         line={token: waiter for token, waiter in places.line.items() if _is_awaited(waiter, terms)},
@@ -214,17 +233,31 @@ def called(places: Places, terms: Terms) -> Change:
 def openings(places: Places, terms: Terms) -> list[int]:
     """Return when places are free (ms), the first ones first. When a hop at work gives its place back nobody knows."""
     if places.pause is not None:
-        return []
+        return [max(tried_at(places.pause, terms.now), terms.now)] * min(_unheld(places, terms), trials(places))
     ends = sorted(holder.lapses_at + 1 for holder in places.held.values()) if terms.window else []
     return [terms.now] * free(places, terms) + ends[max(len(ends) - terms.at_once, 0) :]
 
 
 def free(places: Places, terms: Terms) -> int:
     """Return how many places may be taken. A start takes none of a limit of hops at work."""
-    if places.pause is not None:
-        return 0
-    counts = sum(1 for holder in places.held.values() if holder.owner or terms.window)
-    return max(terms.at_once - counts, 0)
+    if places.pause is None:
+        return _unheld(places, terms)
+    return min(_unheld(places, terms), trials(places)) if tried_at(places.pause, terms.now) <= terms.now else 0
+
+
+def is_own(pause: KeyPause | None) -> TypeGuard[KeyPause]:
+    """Answer whether the key has paused itself."""
+    return pause is not None and pause.until > 0
+
+
+def tried_at(pause: KeyPause, now: int) -> int:
+    """Return when a key that has paused itself is tried (ms). A time that lies too far ahead is of a fast clock."""
+    return pause.until if pause.until <= now + LONGEST_WINDOW + SKEW else now
+
+
+def trials(places: Places) -> int:
+    """Return how many hops may try a paused key. A key that has paused itself is tried by one at a time."""
+    return int(is_own(places.pause) and places.pause.trial not in places.held)
 
 
 def first_seen(places: Places, hop: Hop) -> Hop:
@@ -240,13 +273,14 @@ def before(places: Places, hop: Hop) -> int:
 
 
 def paused(places: Places, pause: KeyPause) -> Change:
-    """Pause the key. An earlier pause keeps its time and reason."""
-    return Change(places if places.pause is not None else places._replace(pause=pause))
+    """Pause the key. An earlier pause keeps its time and reason, but for one of the key's own."""
+    is_kept = places.pause is not None and not is_own(places.pause)
+    return Change(places if is_kept else places._replace(pause=pause))
 
 
 def resumed(places: Places) -> Change:
     """End the pause of the key. Nobody is called: who looks next calls those whose turn has come."""
-    return Change(places._replace(pause=None))
+    return Change(places._replace(pause=None, failed=()))
 
 
 def lapses_in(places: Places, now: int) -> int:
@@ -254,6 +288,22 @@ def lapses_in(places: Places, now: int) -> int:
     ends = [holder.until + SKEW for holder in places.held.values()]
     ends += [waiter.called_at + GRACE for waiter in places.line.values() if waiter.called_at]
     return max(min(ends, default=now) - now, 0)
+
+
+def _unheld(places: Places, terms: Terms) -> int:
+    counts = sum(1 for holder in places.held.values() if holder.owner or terms.window)
+    return max(terms.at_once - counts, 0)
+
+
+def _may_begin(places: Places, terms: Terms, name: str) -> bool:
+    """Answer whether a hop may take over a place that an earlier owner has left, under its name.
+
+    While the key is paused it may where it is the trial then: that was its own, or nobody's.
+    """
+    if places.pause is None:
+        return True
+    is_trial = is_own(places.pause) and (places.pause.trial == name or trials(places) > 0)
+    return is_trial and tried_at(places.pause, terms.now) <= terms.now
 
 
 def _is_held(holder: Holder, terms: Terms) -> bool:

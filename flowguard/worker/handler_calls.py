@@ -34,6 +34,8 @@ class HandlerCalls:
         """``fails_for_now`` answers whether an error is of a call that may succeed later, as it is."""
         self._fails_for_now = fails_for_now
         self._failed: tuple[Exception, ...] = ()
+        self.raised: type[BaseException] | None = None
+        """The class of what the stage has raised."""
 
     def made(self, call: Callable[[], _Answer]) -> _Answer:
         """Make a call. Raises what it raises."""
@@ -61,6 +63,7 @@ class HandlerCalls:
         those of the handler, and what is open there, such as a transaction.
         """
         error = only_error(raised)
+        self.raised = type(error)
         if isinstance(error, SettingsError) or (isinstance(error, KeyUnavailable) and error.refused):
             error.in_stage = True
             return error

@@ -57,8 +57,11 @@ class TakesPlaces(Protocol):
     def take(self, payload: Any) -> None:
         """Take them, once. Raises :class:`NoPlace` where one is not free."""
 
-    def end(self) -> None:
-        """Give back what the attempt holds."""
+    def end(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
+        """Give back what the attempt holds. ``raised`` is the class of what its handler has raised.
+
+        ``is_over`` is False where what is outside the stage has ended it.
+        """
 
 
 class HopMemory:
@@ -85,7 +88,7 @@ class HopMemory:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         """End the attempt, which gives its places back. A process that is being stopped leaves them to lapse."""
         if self._places is not None and (kind is None or issubclass(kind, Exception)):
-            self._places.end()
+            self._places.end(self.calls.raised, is_over=kind is None)
 
     def take_places(self, payload: Any) -> None:
         """Take the places of the stage's limits. Raises :class:`NoPlace` where the hop does not begin."""

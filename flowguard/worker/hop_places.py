@@ -12,10 +12,9 @@ Of a limit by time each call of the handler takes a place, which nobody gives ba
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from flowguard.errors import OtherRelease, PlacesBusy, TooLarge
 from flowguard.events import EventType
@@ -48,7 +47,7 @@ from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.hop_memory import NoPlace
 from flowguard.worker.lifetimes import longest_lease
 from flowguard.worker.look_times import LONGEST_LOOK, SELDOM, SHORTEST_LOOK, rest_before_look
-from flowguard.worker.place_store import Changed, GiveBack, PlaceKey, Seen, Short, Take
+from flowguard.worker.place_store import Changed, DecideBy, GiveBack, PlaceKey, Return, Seen, Short, Take
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 from flowguard.worker.turn_messages import TurnMessages
@@ -189,27 +188,27 @@ class HopPlaces:
         self._give_back()
         return NoPlace(lambda: self._parked(full))
 
-    def end(self) -> None:
+    def end(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
         """Give back what the attempt holds, and leave the line where it stands there. A place that stays lapses."""
-        self._give_back()
+        self._give_back(raised, is_over=is_over)
         if self._line is not None and self._withdraw(self._line):
             self._messages.forget()
 
-    def _give_back(self) -> None:
+    def _give_back(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
         """Give back the places, and call the next in line."""
         held, self._taken = self._taken, []
         for mine in held:
             with suppress(Exception):  # the place lapses with the lease
-                self._free(mine)
+                self._free(mine, raised, is_over=is_over)
 
-    def _free(self, mine: _Taken) -> None:
-        self._change(
-            mine.limit,
-            mine.key,
-            lambda places, terms: given_back(places, mine.name, mine.holder.owner, terms),
-            short=GiveBack(mine.name, mine.holder),
-            frees=True,
-        )
+    def _free(self, mine: _Taken, raised: type[BaseException] | None, *, is_over: bool) -> None:
+        limit, key, name, holder, seen = mine
+        how = Return(lambda places, terms: given_back(places, name, holder.owner, terms), GiveBack(name, holder))
+        if self._calls and (limit.pause_after is not None or (seen is not None and seen.places.pause is not None)):
+            from flowguard.worker.key_pauses import says  # few keys pause themselves
+
+            how = says(how, limit, seen, self._services.clock.now(), raised, is_over=is_over)
+        self._change(limit, key, how.decide, short=how.short, frees=True)
 
     def _withdraw(self, place: str) -> bool:
         """Leave a line, and answer whether this attempt of the hop stood there.
@@ -331,8 +330,8 @@ class HopPlaces:
 
     def _note(self, full: _Full, delay: int) -> BackOff:
         """Return what the item says of the hop meanwhile. The number tells which look is the last."""
-        now = self._services.clock.now()
-        paused = "" if full.seen is None or full.seen.places.pause is None else ", whose key is paused"
+        now, pause = self._services.clock.now(), None if full.seen is None else full.seen.places.pause
+        paused = "" if pause is None else f", whose key {'has paused itself' if pause.until else 'is paused'}"
         note = ErrorNote("Waiting", f"for a place of the limit {full.limit.title}{paused}", now)
         return BackOff(note, now + delay * 1000, self._own_claim.item.epoch)
 
@@ -354,7 +353,7 @@ class HopPlaces:
         self,
         limit: PerKey,
         key: PlaceKey,
-        decide: _DecideBy,
+        decide: DecideBy,
         seen: Seen | None = None,
         *,
         short: Short | None = None,
@@ -369,9 +368,7 @@ class HopPlaces:
             short=short,
             frees=frees,
         )
-        if changed.change.calls:
-            with suppress(Exception):  # their looks come
-                self._messages.call(key, changed.change)
+        self._messages.follow(key, changed.change)
         return changed
 
     def _terms(self, limit: PerKey) -> Terms:
@@ -389,11 +386,3 @@ class HopPlaces:
     def _own_claim(self) -> Claim:
         assert self._claim is not None  # noqa: S101 - a hop that was not claimed takes nothing
         return self._claim
-
-
-_DecideBy: TypeAlias = Callable[[Places, Terms], Change]
-
-
-def withdraw(services: Services, emitter: Emitter, arrival: Arrival) -> None:
-    """Let a hop leave its line whose claim was refused for good."""
-    HopPlaces(services, emitter, arrival, None).end()

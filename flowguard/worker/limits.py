@@ -36,9 +36,9 @@ def turned_away(services: Services, emitter: Emitter, arrival: Arrival, refused:
     emitter.emit(EventType(verdict.value.lower()), arrival)
     if arrival.message.turn is None or verdict in (Verdict.BUSY, Verdict.EARLY):
         return None
-    from flowguard.worker.hop_places import withdraw  # most stages have no limit
+    from flowguard.worker.hop_places import HopPlaces  # most stages have no limit
 
-    withdraw(services, emitter, arrival)
+    HopPlaces(services, emitter, arrival, None).end()
     if verdict is Verdict.DONE and item is not None and sends_by_another(item, arrival.message):
         return acked(arrival, verdict)
     return None

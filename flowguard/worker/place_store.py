@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from flowguard.protocol.places import Change, Holder, Places
+from flowguard.protocol.places import Change, Holder, KeyPause, Places, Terms
 from flowguard.startup.named_tuple import NamedTuple
 
 
@@ -38,10 +38,15 @@ class Take(NamedTuple):
 
 
 class GiveBack(NamedTuple):
-    """The hop frees the place that it has as this holder, where nobody stands in line."""
+    """The hop frees the place that it has as this holder, where nobody stands in line.
+
+    Its attempt has ``failed_at`` (ms) so that it counts, where it did: it is noted beside a ``few``, at most.
+    """
 
     token: str
     holder: Holder
+    failed_at: int = 0
+    few: int = 0
 
 
 Short: TypeAlias = Take | GiveBack
@@ -56,6 +61,16 @@ class Changed(NamedTuple):
 
 
 Decide: TypeAlias = Callable[[Places], Change]
+
+
+DecideBy: TypeAlias = Callable[[Places, Terms], Change]
+
+
+class Return(NamedTuple):
+    """Say how a place is given back. The change of one entry is tried before ``decide`` is asked."""
+
+    decide: DecideBy
+    short: GiveBack | None
 
 
 class PlaceStore(Protocol):
@@ -76,6 +91,14 @@ class PlaceStore(Protocol):
         The ``short`` change is tried before. Where the item refuses it, that is what is decided of. A change that
         ``frees`` a place is tried longer, while others write the item.
         """
+        ...
+
+    def tell_pause(self, key: PlaceKey, pause: KeyPause, nonce: str) -> None:
+        """Say that a key has paused itself, for those who look."""
+        ...
+
+    def tell_end(self, key: PlaceKey) -> None:
+        """Say that such a pause is over."""
         ...
 
     def keep_text(self, flow: str, object_id: str, token: str, text: str, until: int) -> bool:

@@ -58,6 +58,16 @@ class TurnMessages:
         with suppress(Exception):  # it expires
             self._services.store.places.forget_text(*self._row)
 
+    def follow(self, key: PlaceKey, change: Change) -> None:
+        """Call those whose turn has come with a change, and tell of a key that has paused itself. Both are hints."""
+        if change.calls:
+            with suppress(Exception):  # their looks come
+                self.call(key, change)
+        if change.tripped or change.healed:
+            from flowguard.worker.key_pauses import tell  # few keys pause themselves
+
+            tell(self._services, self._emitter, self._arrival, key, change)
+
     def call(self, key: PlaceKey, change: Change) -> None:
         """Send the messages that call these hops, each for when its place is free.
 

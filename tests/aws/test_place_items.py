@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -10,6 +11,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard.aws import place_items
 from flowguard.aws.clients import Clients
+from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.aws.place_items import (
     KEPT_FOR,
     LONGEST_PAUSE,
@@ -22,6 +24,7 @@ from flowguard.aws.place_items import (
 )
 from flowguard.aws.services import aws_store
 from flowguard.errors import OtherRelease, PlacesBusy
+from flowguard.protocol.breaker import Rule, failed
 from flowguard.protocol.places import (
     NOBODY,
     Change,
@@ -566,8 +569,8 @@ def test_the_longest_message_leaves_room_in_its_row() -> None:
         ({"held": {"M": {"a": {"S": "soon somebody"}}}}, "ValueError: invalid literal for int() with base 10: 'soon'"),
         ({"pause": {"S": "for good"}}, "KeyError: 'M'"),
         (
-            {"pause": {"M": {"since": {"N": "1"}, "why": {"S": "no"}, "until": {"N": "9"}, "by": {"S": "me"}}}},
-            "ValueError: its pause has by, until",
+            {"pause": {"M": {"since": {"N": "1"}, "why": {"S": "no"}, "for": {"N": "9"}, "by": {"S": "me"}}}},
+            "ValueError: its pause has by, for",
         ),
     ],
 )
@@ -582,3 +585,164 @@ def test_an_item_of_another_release_is_named_and_not_written(
     told = "the item limit#orders#price#customer#d1 cannot be read, which another release has written"
     assert str(raised.value) == f"{told} ({why})"
     assert raw(places) == item
+
+
+# -- keys that pause themselves
+
+FAILED: Final = Holder("owner of a", NOW + 30_000)
+FAILED_B: Final = Holder("owner of b", NOW + 30_000)
+BY_HAND: Final = KeyPause(NOW, "by hand")
+OWN: Final = KeyPause(NOW, "3 Away", NOW + 300_000)
+
+
+def stored(places: DynamoDBPlaces, given: Places, nonce: str = "there") -> None:
+    """Put an item that says this of a key."""
+    places.change(KEY, lambda found: Change(given), nonce, NEW)
+
+
+def fail(places: DynamoDBPlaces, token: str, nonce: str) -> Changed:
+    """Give a place back after a failure. Two of them pause the key."""
+    holder, terms, rule = (
+        Holder(f"owner of {token}", NOW + 30_000),
+        Terms(5, NOW, 1_800_000),
+        Rule(2, 60_000, 300_000, "2 Away"),
+    )
+    short = GiveBack(token, holder, failed_at=NOW, few=1)
+    return places.change(
+        KEY, lambda found: failed(found, token, holder.owner, terms, rule), nonce, short=short, frees=True
+    )
+
+
+def fail_shortly(places: DynamoDBPlaces, nonce: str = "n9", few: int = 2) -> Changed:
+    """Give the place of A back after a failure that counts. What is decided where the short change is refused shows."""
+    short = GiveBack("a", FAILED, failed_at=NOW + 5, few=few)
+    return places.change(KEY, lambda found: Change(found._replace(held={})), nonce, short=short, frees=True)
+
+
+@pytest.mark.parametrize("pause", [OWN, OWN._replace(trial="a")])
+def test_a_key_that_has_paused_itself_is_read_as_it_was_written(places: DynamoDBPlaces, pause: KeyPause) -> None:
+    given = Places({"a": FAILED}, {}, pause, (NOW, NOW + 1))
+    stored(places, given)
+    assert places.change(KEY, Change, "n2").seen.places == given
+    assert "ttl" not in raw(places)
+
+
+def test_a_key_without_failures_and_pauses_has_no_attribute_more(places: DynamoDBPlaces) -> None:
+    take(places)
+    assert raw(places).keys() == {"pk", "sk", "held", "line", "nonce", "ttl"}
+    stored(places, Places({"a": FAILED}, pause=KeyPause(NOW, "by hand")), "n2")
+    assert raw(places)["pause"]["M"].keys() == {"since", "why"}
+
+
+def test_a_failure_is_noted_by_the_write_of_one_entry_that_frees_its_place(places: DynamoDBPlaces) -> None:
+    stored(places, Places({"a": FAILED, "b": FAILED}))
+    with intercept(calls := Recorder()):
+        changed = fail_shortly(places)
+    assert operations(calls) == ["UpdateItem"]
+    assert changed.seen.places == Places({"b": FAILED}, failed=(NOW + 5,))
+    assert changed.seen.nonce == "n9 0"
+    stored(places, changed.seen.places._replace(held={"a": FAILED}), "n10")
+    assert fail_shortly(places, "n11").seen.places.failed == (NOW + 5, NOW + 5)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Places({"a": FAILED}, failed=(NOW, NOW + 1)),
+        Places({"a": FAILED}, pause=OWN),
+        Places({"a": FAILED}, pause=KeyPause(NOW, "by hand")),
+        Places({"a": FAILED}, {"b": Waiter(NOW, "order b", NOW)}),
+        Places({"a": Holder("another", NOW + 30_000)}),
+        Places(),
+    ],
+    ids=["enough", "paused itself", "paused by hand", "a line", "another owner", "gone"],
+)
+def test_a_failure_that_may_pause_the_key_or_counts_no_more_is_decided_of_the_whole_item(
+    places: DynamoDBPlaces, given: Places
+) -> None:
+    stored(places, given)
+    assert fail_shortly(places).change.after == given._replace(held={})
+
+
+@pytest.mark.parametrize("pause", [OWN, OWN._replace(until=NOW - 1), OWN._replace(until=NOW - 1, trial="b")])
+def test_the_write_of_one_entry_takes_no_place_of_a_key_that_has_paused_itself(
+    places: DynamoDBPlaces, pause: KeyPause
+) -> None:
+    stored(places, Places(pause=pause))
+    short = Take("a", FAILED, 100, NOW // 1000 + 30)
+    changed = places.change(KEY, lambda found: Change(found._replace(held={"decided": FAILED})), "n2", short=short)
+    assert changed.seen.places == Places({"decided": FAILED}, pause=pause)
+
+
+def test_a_failure_whose_answer_is_lost_counts_once(places: DynamoDBPlaces) -> None:
+    """botocore makes the call again, and it finds the place given back."""
+    stored(places, Places({"a": FAILED, "b": FAILED_B}))
+
+    def twice(call: ApiCall, proceed: Proceed) -> Response:
+        proceed()
+        return proceed()
+
+    with intercept(twice):
+        fail(places, "a", "n9")
+    assert looked(places) == Places({"b": FAILED_B}, failed=(NOW,))
+
+
+OTHERS: Final[dict[str, Callable[[DynamoDBPlaces], object]]] = {
+    "takes": lambda places: places.change(KEY, Change, "other", short=Take("c", FAILED, 5, NOW // 1000 + 30)),
+    "gives back": lambda places: free(places, B, "other"),
+    "fails": lambda places: fail(places, "b", "other"),
+    "pauses": lambda places: places.change(KEY, lambda found: paused(found, BY_HAND), "other"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_another_writes_before_the_write_that_pauses_the_key_is_not_lost(
+    places: DynamoDBPlaces, other: str
+) -> None:
+    """The last failure but one is noted. The next write is that of the whole item."""
+    stored(places, Places({"a": FAILED, "b": FAILED_B}, failed=(NOW,)))
+    met: list[str] = []
+
+    def meet(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "PutItem" and not met:
+            met.append(other)
+            OTHERS[other](places)
+        return proceed()
+
+    with intercept(meet):
+        changed = fail(places, "a", "mine")
+    assert met
+    after, pause = looked(places), KeyPause(NOW, "2 Away", NOW + 300_000)
+    assert "a" not in after.held
+    assert {"takes": {"b", "c"}, "pauses": {"b"}}.get(other, set()) == set(after.held)
+    assert after.failed == {"pauses": (NOW,)}.get(other, ())
+    assert after.pause == (BY_HAND if other == "pauses" else pause)
+    assert changed.change.tripped == (pause if other in ("takes", "gives back") else None)
+
+
+def test_the_row_of_a_key_that_has_paused_itself_is_a_hint_that_expires(
+    places: DynamoDBPlaces, clients: Clients
+) -> None:
+    rows = PauseRows(clients.dynamodb, "flowguard")
+    places.tell_pause(KEY, OWN, "n1")
+    first = Pause("orders", "price", "", NOW, "3 Away", {}, nonce="n1", place=KEY.place, until=NOW + 300_000)
+    assert rows.all() == [first]
+    places.tell_pause(KEY, OWN._replace(until=NOW + 600_000), "n2")
+    assert rows.all() == [first._replace(until=NOW + 600_000, nonce="n2")]
+    row: Any = {"pk": {"S": "pause"}, "sk": {"S": f"orders#price#{KEY.place}"}}
+    item: Any = clients.dynamodb.get_item(TableName="flowguard", Key=row)["Item"]
+    assert item["ttl"] == {"N": str(NOW // 1000 + 600 + 86_400)}
+    places.tell_end(KEY)
+    assert rows.all() == []
+    places.tell_end(KEY)
+
+
+def test_the_row_of_who_pauses_by_hand_is_neither_written_nor_removed_by_a_worker(
+    places: DynamoDBPlaces, clients: Clients
+) -> None:
+    rows = PauseRows(clients.dynamodb, "flowguard")
+    by_hand = Pause("orders", "price", "", NOW, "by hand", {}, nonce="n1", place=KEY.place)
+    assert rows.write(by_hand, None)
+    places.tell_pause(KEY, OWN, "n2")
+    places.tell_end(KEY)
+    assert rows.all() == [by_hand]

@@ -44,6 +44,8 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("worker/look_times.py:FIRST_LOOK", "worker/look_times.py:SELDOM"),
         *("protocol/places.py:COMES_EARLY", "worker/hop_places.py:MOST_STARTS"),
         *("protocol/places.py:LONGEST_WINDOW", "protocol/places.py:LONGEST_AHEAD"),
+        *("pause_after.py:MOST_FAILURES", "pause_after.py:SHORTEST", "pause_after.py:LONGEST_WITHIN"),
+        *("pause_after.py:_MS", "aws/pause_rows.py:KEPT_FOR"),
     ),
     "how long the lean client waits, keeps a connection, and bears a clock": (
         *("aws/transport/connections.py:CONNECT_SECONDS", "aws/transport/connections.py:READ_SECONDS"),

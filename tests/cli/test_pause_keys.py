@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from flowguard import Done, Flow, Outcome, PerKey, Stage, Step
+from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.clock import ManualClock
 from tests.cli.test_pause import clock, rows, run, stack
 from tests.deploy.deployed import Stack
@@ -61,11 +62,30 @@ def test_one_key_is_paused_and_the_page_shows_what_is_said(stack: Stack, clock: 
     assert text in PAGE.read_text(encoding="utf-8"), text
 
 
+def test_a_key_that_has_paused_itself_is_named_and_resumed_by_the_same_commands(
+    stack: Stack, clock: ManualClock
+) -> None:
+    place = PerKey("customer", at_once=3).place_of_value("c1")
+    why, since = "3 GatewayAway within 0:01:00", clock.now()
+    row = Pause("orders", "charge", "", since, why, {}, nonce="n1", place=place, until=since + 300_000)
+    assert PauseRows(stack.client("dynamodb"), "flowguard").tell(row)
+    clock.advance(seconds=3_600)
+    shown = ["$ flowguard stats --flow orders", *run(clock, "stats", "--flow", "orders").stdout.splitlines()]
+    assert "\n".join(shown) in PAGE.read_text(encoding="utf-8"), shown
+    [line] = [json.loads(line) for line in stats_lines_of(clock)]
+    assert (line["paused_since"], line["tried_at"]) == ("2027-01-15T08:00:00.000Z", "2027-01-15T08:05:00.000Z")
+    assert pause(clock, *CHARGE).startswith(f"PAUSED  orders charge {place}\n")
+    assert run(clock, "stats", "--flow", "orders").stdout.endswith(f"{place}: paused 0 s ago: {WHY}\n")
+    run(clock, "resume", ORDERS, *CHARGE)
+    assert [row["pk"]["S"].partition("#")[0] for row in rows(stack)] == ["limit"]
+
+
 def test_a_key_is_named_by_its_digest_as_well(stack: Stack, clock: ManualClock) -> None:
     pause(clock, *CHARGE)
     [line] = [json.loads(line) for line in stats_lines_of(clock)]
     assert line["row"] == "pause"
-    assert set(line) == {"row", "flow", "stage", "key", "paused_since", "why", "at_once"}
+    assert set(line) == {"row", "flow", "stage", "key", "paused_since", "why", "at_once", "tried_at"}
+    assert line["tried_at"] is None
     again = pause(clock, "--stage", "charge", "--key", line["key"], why="again")
     assert again.startswith(f"PAUSED  orders charge {line['key']} since 2027-01-15T08:00:00.000Z: {WHY}\n")
     run(clock, "resume", ORDERS, "--stage", "charge", "--key", line["key"])

@@ -15,7 +15,7 @@ from flowguard.errors import PlacesBusy
 from flowguard.events import EventType
 from flowguard.limit import PerKey
 from flowguard.operate.key_pauses import KeyPauses
-from flowguard.protocol.places import KeyPause
+from flowguard.protocol.places import Change, KeyPause
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.worker.crowd import HOUR, START, Crowd, Killed
@@ -255,3 +255,62 @@ def test_a_hop_whose_key_another_release_has_written_waits_and_is_parked() -> No
         run = crowd.item("o0")
         assert (crowd.handled, crowd.told(EventType.PARKED)) == ([], 1)
         assert (run.status, run.retry, run.kills) == (Status.RUNNING, 0, -1)
+
+
+# -- a key that has paused itself
+
+OWN: Final = KeyPause(START - 5, "3 Away", START + 5 * MINUTE)
+
+
+def paused_itself(crowd: Crowd, *, is_told: bool = True) -> None:
+    places = crowd.services.store.places
+    places.change(key_of(), lambda found: Change(found._replace(pause=OWN, failed=(START,))), "n0")
+    if is_told:
+        places.tell_pause(key_of(), OWN, "n1")
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_pause_by_hand_takes_the_place_of_one_of_the_keys_own(is_told: bool) -> None:
+    """Its row may be missing."""
+    with crowd_of(flow_of()) as crowd:
+        paused_itself(crowd, is_told=is_told)
+        paused = pauses_of(crowd).pause(key_of(), WHY, crowd.now())
+        assert (paused.is_new, paused.pause.why, paused.pause.since, paused.pause.until) == (True, WHY, START, 0)
+        assert places_of(crowd).pause == KeyPause(START, WHY)
+        assert pauses_of(crowd).of(key_of()) == paused.pause
+        crowd.start(Order(order_id="o0"))
+        crowd.run(HOUR)
+        assert crowd.handled == []
+        pauses_of(crowd).resume(key_of())
+        crowd.run(8 * HOUR)
+        all_end(crowd, 1)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_resume_ends_a_pause_of_the_keys_own(is_told: bool) -> None:
+    with crowd_of(flow_of()) as crowd:
+        paused_itself(crowd, is_told=is_told)
+        resumed = pauses_of(crowd).resume(key_of())
+        assert resumed is not None
+        assert (resumed.since, resumed.why) == (OWN.since, OWN.why)
+        assert (places_of(crowd).pause, places_of(crowd).failed) == (None, ())
+        assert pauses_of(crowd).of(key_of()) is None
+        crowd.start(Order(order_id="o0"))
+        crowd.run(MINUTE)
+        all_end(crowd, 1)
+
+
+def test_a_row_that_a_failed_trial_writes_beside_a_resume_is_removed_as_well() -> None:
+    def meanwhile(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "DeleteItem" and not met:
+            met.append(call.operation)
+            crowd.services.store.places.tell_pause(key_of(), OWN._replace(until=OWN.until + 1), "n2")
+        return proceed()
+
+    met: list[str] = []
+    with crowd_of(flow_of()) as crowd:
+        paused_itself(crowd)
+        with intercept(meanwhile):
+            assert pauses_of(crowd).resume(key_of()) is not None
+        assert met
+        assert pauses_of(crowd).of(key_of()) is None

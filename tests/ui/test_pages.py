@@ -225,6 +225,12 @@ def test_a_flow_says_which_stages_are_paused_or_drained_and_why(at: Scene) -> No
     assert "drains close-order since 2027-01-15T07:00:00.000Z (1 h ago): no stock, at most 5 batches at once" in text(
         opened(at), "/flows?flow=orders"
     )
+    assert pauses.tell(
+        Pause("orders", "pay", "", START - 3_600_000, "3 Away", {}, nonce="n3", place="all#1", until=START)
+    )
+    assert "has paused itself pay for the key all#1 since 2027-01-15T07:00:00.000Z (1 h ago): 3 Away" in text(
+        opened(at), "/flows?flow=orders"
+    )
 
 
 def test_a_graph_counts_only_so_much_unless_more_is_asked_for(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,23 @@ def test_nobody_hurries_in_the_line_of_a_key_that_is_paused(can_be_called: bool)
     assert rest(rests, 9 * SELDOM, AT_WORK, can_be_called=can_be_called) == SELDOM
 
 
+OWN: Final = Places({"x": Holder("x", NOW + 30_000)}, pause=KeyPause(NOW, "away", NOW + 300_000))
+TWO: Final = AT_WORK._replace(at_once=2)
+
+
+def test_who_is_called_to_try_a_key_that_has_paused_itself_looks_after_that() -> None:
+    assert rest(OWN, 200_000, TWO) == 300_000 + GRACE
+    assert rest(OWN, 200_000, TWO, can_be_called=False) == UNCALLED_LOOK
+
+
+def test_the_next_in_its_line_look_when_a_place_may_lapse() -> None:
+    assert rest(behind(1, OWN), 200_000, TWO) == 30_000 + SKEW
+    assert rest(behind(1, OWN), 20_000, TWO) == 10_000
+    assert rest(behind(MOST_LOOKERS, OWN), 200_000, TWO) == 100_000
+    tried = OWN._replace(pause=KeyPause(NOW, "away", NOW, "x"))
+    assert rest(tried, 200_000, TWO) == 30_000 + SKEW
+
+
 def test_at_work_the_first_look_when_a_place_may_lapse() -> None:
     assert rest(BEGUN, 200_000, AT_WORK) == 30_000 + SKEW
     assert rest(behind(MOST_LOOKERS), 200_000, AT_WORK) == 100_000

@@ -808,7 +808,7 @@ def test_a_hop_that_another_look_committed_sends_nothing(verdict: Verdict, item:
 @pytest.mark.parametrize(("error", "ends"), [(None, 1), (ValueError(), 1), (KeyboardInterrupt(), 0)])
 def test_a_process_that_is_stopped_leaves_its_places_to_lapse(error: BaseException | None, ends: int) -> None:
     ended: list[int] = []
-    places: Any = SimpleNamespace(take=lambda payload: None, end=lambda: ended.append(1))
+    places: Any = SimpleNamespace(take=lambda payload: None, end=lambda raised, is_over: ended.append(1))
     store: Any = None
     claim = Claim(Noted().message, run_item(owner=Owner("w")), None)
     memory = HopMemory(store, claim)

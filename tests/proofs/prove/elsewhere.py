@@ -254,13 +254,17 @@ TESTED: Final = (
         "when who waits for a place looks; the explorer's functions are at work one after the other",
     ),
     Elsewhere(
-        r"^(limit|wire\.turn|protocol\.places)\.|^stage\._limit_problems|^flow\._limit_problems|"
+        r"^(limit|pause_after|wire\.turn|protocol\.(places|breaker))\.|^stage\._limit_problems|^flow\._limit_problems|"
         r"^wire\..*\b(turn|TURN|waits)\b",
-        ("tests/test_limit.py", "tests/protocol/test_places.py", "tests/wire/test_turn.py"),
+        (
+            *("tests/test_limit.py", "tests/protocol/test_places.py", "tests/protocol/test_breaker.py"),
+            "tests/wire/test_turn.py",
+        ),
         "the pure part of a limit; the explorer's functions are at work one after the other",
     ),
     Elsewhere(
-        r"^aws\.place_items\.|^expressions\.(PLACES|PLACE_IS|TAKE_PLACE|FREE_PLACE|NOT_SHORTENED)",
+        r"^aws\.place_items\.|^expressions\.(PLACES|PLACE_IS|TAKE_PLACE|FREE_PLACE|NOT_SHORTENED|"
+        r"FEW_HAVE_FAILED|FREE_AND_NOTE|NOT_BY_HAND|BY_ITSELF)",
         ("tests/aws/test_place_items.py",),
         "writes of a key's item by many",
     ),
@@ -304,7 +308,7 @@ TESTED: Final = (
         "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
     ),
     Elsewhere(
-        r"^worker\.(hop_places|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places)|"
+        r"^worker\.(hop_places|key_pauses|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places)|"
         r"^worker\.hop_memory\.HopMemory\.begin: .*places|"
         r"^(?!operate\.|worker\.resumed_payload\.).*(\.turn\b|\w\.limits\b(?!\.)|Message\(turn=|"
         r"\blimits\.turned_away\(|\bis_limited\(|\bplaces_of\b|\btake_places\(|NoPlace\b|\bwaits\.ending\(|"
@@ -314,7 +318,7 @@ TESTED: Final = (
             *("tests/worker/test_hop_places.py", "tests/worker/test_limits.py", "tests/worker/runtime/test_kills.py"),
             *("tests/test_limit.py", "tests/deploy/test_limits.py", "tests/worker/test_together.py"),
             *("tests/worker/test_limits_by_time.py", "tests/worker/test_limits_of_many.py"),
-            "tests/operate/test_key_pauses.py",
+            *("tests/operate/test_key_pauses.py", "tests/worker/test_paused_itself.py"),
         ),
         "a turn in the line of a limit; the explorer's functions are at work one after the other",
     ),

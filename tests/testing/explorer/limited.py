@@ -1,4 +1,4 @@
-"""Flows whose runs meet at the one place of a limit, and at the one start that a minute has."""
+"""Flows whose runs meet at the one place of a limit, at the one start of a minute, and at a key that pauses itself."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from flowguard.flow import Flow
 from flowguard.limit import PerKey
 from flowguard.outcome import Done, Outcome
+from flowguard.pause_after import PauseAfter
 from flowguard.stage import Stage
 from flowguard.step import Step
 
@@ -43,6 +44,25 @@ class Ask(Stage[Order], name="ask", limit=PerKey("customer", per=timedelta(minut
 
 class Gateway(Flow, name="gateway", object_id="order_id"):
     stages = (Ask,)
+
+
+class GatewayAway(Exception):
+    """The gateway does not answer, whoever asks."""
+
+
+RULE: Final = PauseAfter(1, errors=(GatewayAway,), within=timedelta(minutes=1), rest=timedelta(seconds=5))
+
+
+class Pay(Stage[Order], name="pay", limit=PerKey("customer", at_once=2, pause_after=RULE)):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        if order.order_id == "o1" and step.attempt == 1:
+            raise GatewayAway
+        step.put("charged", {"id": order.order_id})
+        return Done()
+
+
+class Payments(Flow, name="payments", object_id="order_id"):
+    stages = (Pay,)
 
 
 TABLES: Final = {"charged": "id"}

@@ -67,7 +67,7 @@ PROMISES: Final[tuple[Promise, ...]] = (
     hops_remember_once,
     places_are_kept,
 )
-"""I1 to I17, I19, I22 to I24. I18 is the equivalence of batches."""
+"""I1 to I17, I19, I22 to I25. I18 is the equivalence of batches."""
 
 
 def invariant(function: Invariant) -> Invariant:

@@ -1,6 +1,7 @@
 """Checks that no more handlers are at work than a limit has places (I22), and that no place stays free beside a line.
 
-The latter is I23. That no more of them begin in a time than a limit lets is I24.
+The latter is I23. That no more of them begin in a time than a limit lets is I24, and that none begins while its key has
+paused itself, but one at a time that tries it, is I25.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import Final
 
 from flowguard.flow import AnyFlow
 from flowguard.limit import PerKey
-from flowguard.protocol.places import SKEW
+from flowguard.protocol.places import NOBODY, SKEW, Places, trials
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import History, LimitedHandler, PlacesVersion
 
 
 def places_are_kept(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I22 and I24 on each handler, and I22 and I23 on each version of the item of a key.
+    """Check I22 and I24 on each handler. Check I22, I23 and I25 on each version of a key's item.
 
     I23: the first who stand in line are called, as many as places are free. They come, or look, or are dropped.
     """
@@ -27,10 +28,25 @@ def places_are_kept(history: History, flows: Sequence[AnyFlow]) -> Iterator[Prob
         for stage in flow.stages
         for limit in stage.limits
     }
+    before: dict[str, Places] = {}
     for version in history.places:
         yield from _kept(version, limits)
+        yield from _paused(version, before.get(version.key, NOBODY))
+        before[version.key] = version.places
     yield from _at_work(history, {name: limit.at_once for name, limit in limits.items() if limit.at_once is not None})
     yield from _begun(history, limits)
+
+
+def _paused(version: PlacesVersion, before: Places) -> Iterator[Problem]:
+    """Check that a write gives no place while its key is paused, but that of a trial when nobody else tries."""
+    pause, places = before.pause, version.places
+    given = [name for name, holder in places.held.items() if holder != before.held.get(name)]
+    if pause is None or not given:
+        return
+    other = before.held.get(pause.trial)
+    may_try = other is None or pause.trial in given or other.until + SKEW < version.at
+    if not (0 < pause.until <= version.at and may_try and places.pause == pause._replace(trial=given[0])):
+        yield Problem("I25", version.key, "a hop begins while its key is paused", "no place, or a trial's", given)
 
 
 def _begun(history: History, limits: Mapping[str, PerKey]) -> Iterator[Problem]:
@@ -85,6 +101,9 @@ def _kept(version: PlacesVersion, limits: Mapping[str, PerKey]) -> Iterator[Prob
         yield Problem("I22", version.key, "more hops hold a place than may", limit.most, len(live))
     others = [token for token in version.places.line if token not in version.places.held]
     line = sorted((version.places.line[token].arrival, token) for token in others)
-    first = [version.places.line[token] for _, token in line][: max(limit.most - len(live), 0)]
+    free = max(limit.most - len(live), 0)
+    if version.places.pause is not None:
+        free = min(free, trials(version.places))
+    first = [version.places.line[token] for _, token in line][:free]
     if not all(waiter.called_at for waiter in first):
         yield Problem("I23", version.key, "a place is free, and the first in line is not called")

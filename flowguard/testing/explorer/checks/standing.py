@@ -38,11 +38,13 @@ LOST: Final = "lost"
 _CLAIMS: Final = frozenset({"claim", "claim the call"})
 """Claims of hops, and of calls under ``@once``: nothing goes on where they are refused."""
 
-_WITHOUT_VERDICT: Final = frozenset({"save group", "remember", "note the back-off"})
+_WITHOUT_VERDICT: Final = frozenset(
+    {"save group", "remember", "note the back-off", "tell of a pause", "tell of its end"}
+)
 """Calls on the run table that keep no record in its queue.
 
 An attempt that cannot save or remember has failed like any other. Why a run rests is noted when its retry was sent, and
-for nobody but those who look.
+for nobody but those who look. So is that a key has paused itself.
 """
 
 _JUDGED: Final = frozenset(

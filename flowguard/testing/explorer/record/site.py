@@ -41,6 +41,8 @@ _STEPS: Final = {
     ("place_items.py", "keep_text"): "keep the call",
     ("place_items.py", "text"): "read the call",
     ("place_items.py", "forget_text"): "forget the call",
+    ("place_items.py", "tell_pause"): "tell of a pause",
+    ("place_items.py", "tell_end"): "tell of its end",
     ("waits.py", "save"): "save rows",
     ("group_items.py", "save"): "save group",
     ("memos.py", "remember"): "remember",

@@ -34,7 +34,8 @@ class Lives:
             self.known[name] = after
             if kind is RowKind.LIMIT:
                 history.places.append(PlacesVersion(key["pk"]["S"], made.number, made.at, read_places(stored)))
-            if before is not None and after is not None and _life(after) < _life(before):
+            is_resumed = kind is RowKind.LIMIT and before is not None and "pause" in before
+            if before is not None and after is not None and not is_resumed and _life(after) < _life(before):
                 history.shortened.append(_shortened(kind, name, made, before, after))
 
 

@@ -46,7 +46,7 @@ _REMEMBERED_BY_NONE: Final = frozenset(
         *(EventType.WAS_CANCELLED, EventType.WAS_RESET, EventType.TOOK_OVER, EventType.FLUSHED, EventType.COMMITTED),
         *(EventType.WAITING, EventType.ANSWERED, EventType.TIMED_OUT, EventType.COMPLETED, EventType.FAILED),
         *(EventType.UNDONE, EventType.RETRIED, EventType.IN_LINE, EventType.CALLED, EventType.CONTINUED),
-        *(EventType.PUT_OFF, EventType.SENT),
+        *(EventType.PUT_OFF, EventType.SENT, EventType.KEY_PAUSED, EventType.KEY_RESUMED),
     }
 )
 """Events after which the process of the function knows no more than before. After others it may: since when it cannot

@@ -1,4 +1,4 @@
-"""Places of limits (I22, I23, I24): histories that break them, and guards that are taken away."""
+"""Places of limits (I22 to I25): histories that break them, and guards that are taken away."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from flowguard.flow import AnyFlow
 from flowguard.protocol import places
-from flowguard.protocol.places import Holder, Places, Waiter
+from flowguard.protocol.places import Holder, KeyPause, Places, Waiter
 from flowguard.sim.engines import in_memory
 from flowguard.testing import explore
 from flowguard.testing.explorer.checks.invariants import broken
@@ -206,6 +206,97 @@ def test_a_start_that_counts_from_long_before_its_handler_is_missed(monkeypatch:
     """Its worker is held up between the two, and others begin when the start counts no more."""
     monkeypatch.setattr(HopPlaces, "_late", lambda self: None)
     assert "I24" in missed(limited.Gateway)
+
+
+# -- keys that pause themselves
+
+OWN: Final = KeyPause(1, "1 GatewayAway", 60_000)
+
+
+@pytest.fixture
+def itself() -> History:
+    return history_of(limited.Payments, limited.ORDERS, "none", tables=limited.TABLES)
+
+
+def paused_rules(history: History) -> set[str]:
+    return {problem.rule for problem in broken(history, [limited.Payments], ())}
+
+
+def test_a_key_that_pauses_itself_is_tried_and_goes_on(itself: History) -> None:
+    pauses = [version.places.pause for version in itself.places]
+    assert [bool(pause) for pause in pauses] == [False, True, True, True, True, False, False, False]
+    trial, following = itself.limited[1:]
+    assert trial.at - itself.limited[0].at >= 5_000
+    assert following.at >= trial.at
+    assert paused_rules(itself) == set()
+
+
+@pytest.mark.parametrize(
+    ("pause", "held", "wrong"),
+    [
+        (OWN, {}, set()),
+        (OWN._replace(trial="b"), {}, set()),
+        (OWN._replace(trial="a"), {"a": Holder("first", -places.SKEW)}, set()),
+        (OWN._replace(trial="b"), {"b": Holder("first", -places.SKEW - 1)}, set()),
+        (OWN._replace(trial="b"), {"b": Holder("first", -places.SKEW)}, {"I25"}),
+        (KeyPause(1, "by hand"), {}, {"I25"}),
+        (OWN._replace(until=10**15), {}, {"I25"}),
+    ],
+)
+def test_a_place_that_is_given_while_the_key_is_paused_is_found(
+    itself: History, pause: KeyPause, held: Any, wrong: set[str]
+) -> None:
+    """``held`` ends so many ms after the write that gives a place."""
+    last = itself.places[-1]
+    itself.places.clear()
+    before = {name: holder._replace(until=last.at + holder.until) for name, holder in held.items()}
+    mine = Holder("second", last.at + 30_000)
+    after = Places({**before, "a": mine}, pause=pause._replace(trial="a"))
+    itself.places += [replace(last, places=Places(before, pause=pause)), replace(last, places=after)]
+    assert paused_rules(itself) == wrong
+
+
+@pytest.mark.parametrize("pause", [None, OWN])
+def test_who_tries_is_noted_or_found(itself: History, pause: KeyPause | None) -> None:
+    """The pause stays as it is, but for the name of the trial."""
+    last, held = itself.places[-1], {"a": Holder("second", itself.places[-1].at + 30_000)}
+    itself.places += [replace(last, places=Places(pause=OWN)), replace(last, places=Places(held, pause=pause))]
+    assert paused_rules(itself) == {"I25"}
+
+
+@pytest.mark.parametrize(
+    ("pause", "called_at", "wrong"),
+    [(OWN, 0, {"I23"}), (OWN, 1, set()), (OWN._replace(trial="a"), 0, set()), (KeyPause(1, "by hand"), 0, set())],
+)
+def test_who_is_first_in_the_line_of_a_key_that_has_paused_itself_is_called(
+    itself: History, pause: KeyPause, called_at: int, wrong: set[str]
+) -> None:
+    last = itself.places[-1]
+    held = {"a": Holder("first", last.at)} if pause.trial else {}
+    line = {"b": Waiter(1, "o1", 1, called_at), "c": Waiter(2, "o2", 1)}
+    itself.places.append(replace(last, places=Places(held, line, pause)))
+    assert paused_rules(itself) == wrong
+
+
+@pytest.mark.slow("explores a flow whose runs meet")
+def test_whatever_fails_once_a_key_pauses_itself_and_each_run_ends() -> None:
+    report = explored(limited.Payments)
+    assert report.violations == (), str(report)
+
+
+@pytest.mark.slow("explores a flow whose runs meet")
+@pytest.mark.parametrize(
+    ("guard", "instead"),
+    [
+        ("trials", lambda held: 1),
+        ("tried_at", lambda pause, now: 0),
+    ],
+)
+def test_a_guard_of_a_key_that_pauses_itself_is_missed(
+    guard: str, instead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, guard, instead)
+    assert "I25" in missed(limited.Payments)
 
 
 def explored(flow: AnyFlow = limited.Orders, **options: Any) -> Any:
