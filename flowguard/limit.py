@@ -121,6 +121,10 @@ class PerKey(Value):
             problems.append(f"its name is {shown(self.title)}; {fix}")
         return problems
 
+    def call_problems(self) -> list[str]:
+        """List what is wrong with it as a limit of a function under ``@once``, whose argument may be anything."""
+        return self.problems(None, Any)
+
     def _measure_problems(self) -> list[str]:
         """List what is wrong with how much it lets through."""
         per: Any = self.per

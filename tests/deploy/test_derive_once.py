@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowguard import KeyTable, lambda_handler, once
+from flowguard import KeyTable, PerKey, lambda_handler, once
 from flowguard.deploy.found import FunctionKind, find_functions
 from flowguard.deploy.needs import Deployment, Role, Target
 from flowguard.deploy.problems import CannotDeploy
@@ -79,6 +79,18 @@ def test_it_may_write_its_keys_and_read_its_queue_and_nothing_else(deploy: Deplo
         (Target.TABLE, "runs", ("dynamodb:UpdateItem",)),
     ]
     assert dict(function.environment) == {"FLOWGUARD_TABLE": "runs", "FLOWGUARD_BUCKET": "long-texts"}
+
+
+def test_one_with_limits_may_put_the_items_of_their_keys_and_hide_its_records(deploy: Deploy) -> None:
+    limit = PerKey("body.merchant", at_once=1)
+    [function] = deploy(handler=charge_of(limit=limit, table="keys").batch).functions
+    hides = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl")
+    assert [(one.on, one.name, one.actions) for one in function.permissions if one.on is not Target.LOGS] == [
+        (Target.QUEUE, "charge", (*hides, "sqs:ReceiveMessage")),
+        (Target.TABLE, "keys", ("dynamodb:PutItem", "dynamodb:UpdateItem")),
+    ]
+    [note] = deploy(charge=charge_of(limit=limit)).notes
+    assert note.endswith("give its role dynamodb:PutItem and dynamodb:UpdateItem on the table 'flowguard'")
 
 
 def test_the_options_name_its_queue(deploy: Deploy) -> None:
