@@ -313,13 +313,16 @@ class OnceFunction(Generic[P, R]):
     # -- before it
 
     def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[KeyAsk, bool, tuple[Wanted, ...]]:
-        """Return what to ask of the ledger, whether the lease ends when Lambda stops the invocation, and the places."""
+        """Return what to ask of the ledger and which places are wanted.
+
+        The answer between the two is whether the lease ends when Lambda stops the invocation.
+        """
         rule, services, _ = self._guarded.rule, self._guarded.services, self._guarded.results
         argument = self._argument(args, kwargs)
         try:
             key = read_key(rule.key, argument)
             digest = read_digest(rule.payload, argument) if rule.payload is not None else None
-            wanted = self._wanted(argument) if rule.limits else ()
+            wanted = self._wanted(argument, key) if rule.limits else ()
         except NoKey as problem:
             facts = {"function": rule.name, "why": str(problem)}
             services.observer(Event(EventType.UNREADABLE, None, facts))
@@ -331,10 +334,10 @@ class OnceFunction(Generic[P, R]):
         ask = KeyAsk(rule.name, key, owner, now, until, until + rule.keep // _MS, digest)
         return ask, ends_at is not None, wanted
 
-    def _wanted(self, argument: Any) -> tuple[Wanted, ...]:
+    def _wanted(self, argument: Any, key: str) -> tuple[Wanted, ...]:
         from flowguard.worker.call_places import wanted  # most functions have no limit
 
-        return wanted(self._guarded.rule.name, self._guarded.rule.limits, argument)
+        return wanted(self._guarded.rule.name, self._guarded.rule.limits, argument, key)
 
     def _take(self, claim: KeyClaim, wanted: tuple[Wanted, ...]) -> CallPlaces:
         """Take the places of all limits, or free the key and raise why not."""

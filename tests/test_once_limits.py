@@ -4,6 +4,7 @@ outside."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -324,6 +325,27 @@ def test_of_several_limits_a_call_has_a_place_of_each_or_of_none(world: World) -
     charge(order(2, region="north"))
     assert refused(lambda: charge(order(3, region="north"))).limit == "a-minute"
     assert places_of(world) == places_of(world, BOTH[2], "north") == Places()
+
+
+def test_a_key_with_shards_has_a_part_of_its_places_in_each(world: World) -> None:
+    split = PerKey("merchant", at_once=4, shards=2)
+    names = [split.shard_of(split.place_of_value(SECRET), f"o-{number}") for number in range(12)]
+    reached: list[str] = []
+
+    def fill(number: int) -> None:
+        """Hold a place with each call that finds one, while all of the later ones try."""
+        if number == len(names):
+            reached.append("all")
+            return
+        try:
+            limited(world, split, act=lambda: fill(number + 1))(order(number))
+        except LimitReached:
+            fill(number + 1)
+
+    fill(0)
+    assert reached == ["all"]
+    first = [[f"o-{number}" for number, name in enumerate(names) if name == shard][:2] for shard in set(names)]
+    assert sorted(world.called) == sorted(itertools.chain(*first)), "the first two of each shard"
 
 
 # -- the key of a limit

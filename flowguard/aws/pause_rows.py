@@ -3,7 +3,7 @@
 ::
 
     pk pause   sk <flow>#<stage>                    since, why, queue, nonce, [at_once]
-                                                    before {<mapping>: <its largest concurrency, or 0>}
+                                                    [shards] before {<mapping>: <its largest concurrency, or 0>}
                sk <flow>#<stage>#<limit>#<digest>   the same of a key of a limit, with no queue and no mapping
 
 A row says what was done, for those who look. No worker reads it: what is paused is the stage's event source mapping,
@@ -32,7 +32,7 @@ _PK: Final = "pause"
 
 
 class Pause(NamedTuple):
-    """A stage is paused since then (ms), or of it the key whose ``place`` is given.
+    """A stage is paused since then (ms), or of it the key whose ``place`` is given. That has so many ``shards``.
 
     ``before`` has the mappings that were on, with their largest concurrency.
 
@@ -49,6 +49,7 @@ class Pause(NamedTuple):
     at_once: int | None = None
     nonce: str = ""
     place: str = ""
+    shards: int = 1
 
 
 class PauseRows(NamedTuple):
@@ -101,6 +102,7 @@ def _item(pause: Pause) -> Item:
     before = {mapping: number(at_once) for mapping, at_once in pause.before.items()}
     drained = {} if pause.at_once is None else {"at_once": number(pause.at_once)}
     texts = {name: {"S": getattr(pause, name)} for name in ("why", "queue", "nonce")}
+    drained |= {"shards": number(pause.shards)} if pause.shards > 1 else {}
     return {**_key(pause), **texts, "since": number(pause.since), "before": {"M": before}, **drained}
 
 
@@ -116,5 +118,6 @@ def _read(item: Any) -> Pause:
     flow, stage, *place = item["sk"]["S"].split("#", 2)
     before = {mapping: int(value["N"]) for mapping, value in item["before"]["M"].items()}
     at_once = int(item["at_once"]["N"]) if "at_once" in item else None
+    shards = int(item["shards"]["N"]) if "shards" in item else 1
     queue, why, nonce = (item[name]["S"] for name in ("queue", "why", "nonce"))
-    return Pause(flow, stage, queue, int(item["since"]["N"]), why, before, at_once, nonce, "".join(place))
+    return Pause(flow, stage, queue, int(item["since"]["N"]), why, before, at_once, nonce, "".join(place), shards)

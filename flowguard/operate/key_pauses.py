@@ -9,6 +9,7 @@ from typing import NamedTuple
 from flowguard.aws.dead_letter_queue import Unusable, explained
 from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.errors import OtherRelease, PlacesBusy
+from flowguard.limit import shards_of
 from flowguard.protocol.places import Change, KeyPause, Places, paused, resumed
 from flowguard.worker.place_store import PlaceKey, PlaceStore
 
@@ -16,7 +17,7 @@ from flowguard.worker.place_store import PlaceKey, PlaceStore
 class PausedKey(NamedTuple):
     """A key with its pause. ``is_new`` where it was not paused before.
 
-    ``at_work`` counts the hops that hold a place and go on, ``in_line`` those that wait, 50 at most.
+    ``at_work`` counts the hops that hold a place and go on, ``in_line`` those that wait, 50 at most for each shard.
     """
 
     pause: Pause
@@ -36,34 +37,41 @@ class KeyPauses:
         self._places = places
         self._nonce = nonce
 
-    def pause(self, key: PlaceKey, why: str, now: int) -> PausedKey:
-        """Pause a key. An earlier pause keeps its time and reason. Raises :class:`Unusable`.
+    def pause(self, key: PlaceKey, why: str, now: int, shards: int = 1) -> PausedKey:
+        """Pause a key in all its shards. An earlier pause keeps its time and reason. Raises :class:`Unusable`.
 
-        The row is written before the key's item, and is there after it, also where the key is resumed meanwhile.
+        The row is written before the key's items, and is there after them, also where the key is resumed meanwhile.
         """
         there = self.of(key)
         pause = Pause(*key[:2], "", now, why, {}, nonce=self._nonce(), place=key.place) if there is None else there
-        if there is None:
-            self._write(pause)
-        seen = self._change(key, lambda places: paused(places, KeyPause(pause.since, pause.why)))
+        if there is None or there.shards < shards:
+            pause = pause._replace(shards=shards, nonce=self._nonce())
+            self._write(pause, there)
+        each = [
+            self._change(item, lambda places: paused(places, KeyPause(pause.since, pause.why)))
+            for item in _items(key, pause.shards)
+        ]
         if self.of(key) is None:
             self._write(pause)
-        return PausedKey(pause, len(seen.held), len(seen.line), there is None)
+        at_work, in_line = (sum(map(len, of)) for of in zip(*((seen.held, seen.line) for seen in each), strict=True))
+        return PausedKey(pause, at_work, in_line, there is None)
 
-    def resume(self, key: PlaceKey) -> Pause | None:
+    def resume(self, key: PlaceKey, shards: int = 1) -> Pause | None:
         """End the pause of a key, and return it. None where the key was not paused. Raises :class:`Unusable`.
 
-        Nobody in line is called: each looks again within 15 minutes, and calls those before it.
+        That is in so many shards, and in those that it had when it was paused. Nobody in line is called: each looks
+        again within 15 minutes, and calls those before it.
         """
         there = self.of(key)
         before: KeyPause | None = None
 
         def ended(places: Places) -> Change:
             nonlocal before
-            before = places.pause
+            before = before or places.pause
             return resumed(places)
 
-        self._change(key, ended)
+        for item in _items(key, shards if there is None else max(shards, there.shards)):
+            self._change(item, ended)
         if there is None:
             return None if before is None else Pause(*key[:2], "", before.since, before.why, {}, place=key.place)
         with _explained(key):
@@ -77,10 +85,10 @@ class KeyPauses:
             rows = self._rows.all()
         return next((row for row in rows if (row.flow, row.stage, row.place) == key), None)
 
-    def _write(self, pause: Pause) -> None:
+    def _write(self, pause: Pause, before: Pause | None = None) -> None:
         key = PlaceKey(pause.flow, pause.stage, pause.place)
         with _explained(key):
-            if not self._rows.write(pause, None):
+            if not self._rows.write(pause, before):
                 raise _changed(key)
 
     def _change(self, key: PlaceKey, decide: Callable[[Places], Change]) -> Places:
@@ -97,6 +105,11 @@ class KeyPauses:
 def _explained(key: PlaceKey) -> Iterator[None]:
     with explained(_name(key)):
         yield
+
+
+def _items(key: PlaceKey, shards: int) -> list[PlaceKey]:
+    """Return the items of a key, one for each shard."""
+    return [key._replace(place=place) for place in shards_of(key.place, shards)]
 
 
 def _name(key: PlaceKey) -> str:

@@ -47,7 +47,7 @@ _MOST_GROWTHS: Final = 30
 
 
 class Wanted(NamedTuple):
-    """A place that a call wants: of which limit, and the item of its key."""
+    """A place of this limit that a call wants. ``key`` names its item."""
 
     limit: PerKey
     key: PlaceKey
@@ -61,14 +61,20 @@ class _Taken(NamedTuple):
     seen: Seen | None = None
 
 
-def wanted(name: str, limits: Sequence[PerKey], argument: Any) -> tuple[Wanted, ...]:
-    """Return the places that a call with this argument wants, of calls at work first: starts are taken last.
+def wanted(name: str, limits: Sequence[PerKey], argument: Any, call: str) -> tuple[Wanted, ...]:
+    """Return the places that a call with this argument wants, in the order in which it takes them. Starts are last.
+
+    ``call`` is its key under ``@once``, which says of which shard it is.
 
     Raises :class:`NoKey`, which quotes nothing of the argument, where a limit has no usable key.
     """
     places = [(limit, _place(limit, argument)) for limit in limits]
     in_order = sorted(places, key=lambda pair: pair[0].window > 0)
-    return tuple(Wanted(limit, PlaceKey(OF_CALLS, name, place)) for limit, place in in_order if place is not None)
+    return tuple(
+        Wanted(limit, PlaceKey(OF_CALLS, name, limit.shard_of(place, call)))
+        for limit, place in in_order
+        if place is not None
+    )
 
 
 def _place(limit: PerKey, argument: Any) -> str | None:
@@ -116,11 +122,11 @@ class CallPlaces:
     def _take(self, mine: _Taken) -> None:
         limit, key, name, holder, seen = mine
         ends = (self._clock.now() + LONGEST_LEASE) // 1000
-        free = Take(name, holder, limit.most, ends) if seen is None else None
+        free = Take(name, holder, limit.most_of(key.place), ends) if seen is None else None
         hop = Hop(self._token, "", self._claim.ask.now)
 
         def decide(places: Places) -> Change:
-            terms = self._terms(limit)
+            terms = self._terms(limit, key)
             return taken(places, hop, self._mine(limit, key, terms.now).holder, terms, name)
 
         others = [other for other in self._taken if other.key != key]
@@ -134,12 +140,12 @@ class CallPlaces:
             raise
         if not change.granted:
             self._taken = others
-            raise self._none(limit, self._none_before(limit, seen.places))
+            raise self._none(limit, self._none_before(self._terms(limit, key), seen.places))
         self._taken = [*others, mine._replace(holder=seen.places.held[name], seen=seen)]
 
-    def _none_before(self, limit: PerKey, places: Places) -> int:
+    @staticmethod
+    def _none_before(terms: Terms, places: Places) -> int:
         """Return for how many seconds no place is free. 0 where a call at work may give one back at any moment."""
-        terms = self._terms(limit)
         opens = openings(places, terms)[:1]
         return sum(-((terms.now - at) // 1000) for at in opens)
 
@@ -179,14 +185,14 @@ class CallPlaces:
     def _free(self, mine: _Taken) -> None:
         self._store.change(
             mine.key,
-            lambda places: given_back(places, mine.name, mine.holder.owner, self._terms(mine.limit)),
+            lambda places: given_back(places, mine.name, mine.holder.owner, self._terms(mine.limit, mine.key)),
             self._ids.new(),
             short=GiveBack(mine.name, mine.holder),
             frees=True,
         )
 
-    def _terms(self, limit: PerKey) -> Terms:
-        return Terms(limit.most, self._clock.now(), LONGEST_LEASE, limit.window)
+    def _terms(self, limit: PerKey, key: PlaceKey) -> Terms:
+        return Terms(limit.most_of(key.place), self._clock.now(), LONGEST_LEASE, limit.window)
 
 
 def rest_of(record: Mapping[str, Any], seconds: int, draw: Callable[[], float] = random.random) -> int:

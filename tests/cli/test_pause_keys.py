@@ -61,6 +61,38 @@ def test_one_key_is_paused_and_the_page_shows_what_is_said(stack: Stack, clock: 
     assert text in PAGE.read_text(encoding="utf-8"), text
 
 
+class Pack(Stage[dict[str, str]], name="pack", limit=PerKey("customer", at_once=3, shards=3)):
+    def handle(self, order: dict[str, str], step: Step) -> Outcome:
+        return Done()
+
+
+class Packed(Flow, name="packed", object_id="order_id"):
+    stages = (Pack,)
+
+
+def test_a_key_with_shards_is_paused_in_all_of_them_and_shown_once(stack: Stack, clock: ManualClock) -> None:
+    flow = ("tests.cli.test_pause_keys:Packed", "--stage", "pack", "--key", "customer=c1")
+    said = run(clock, "pause", *flow, "--why", WHY).stdout
+    assert said.endswith("0 at work and 0 in line\n")
+    paused = [row["pk"]["S"] for row in rows(stack) if "pause" in row]
+    base = said.split()[3]
+    assert sorted(paused) == [f"limit#packed#pack#{base}{shard}" for shard in ("", "~1", "~2")]
+    assert len(run(clock, "stats", "--flow", "packed", "--json").stdout.splitlines()) == 1
+    run(clock, "resume", *flow)
+    assert [row for row in rows(stack) if "pause" in row or row["pk"]["S"] == "pause"] == []
+
+
+def test_the_pause_of_a_key_remembers_its_shards_where_the_stage_is_gone(stack: Stack, clock: ManualClock) -> None:
+    flow = "tests.cli.test_pause_keys:Packed"
+    key = run(clock, "pause", flow, "--stage", "pack", "--key", "customer=c1", "--why", WHY).stdout.split()[3]
+    for row in rows(stack):  # the release after it calls the stage otherwise
+        for name in ("pk", "sk"):
+            row[name] = {"S": row[name]["S"].replace("#pack#", "#gone#")}
+        stack.client("dynamodb").put_item(TableName="flowguard", Item=row)
+    run(clock, "resume", flow, "--stage", "gone", "--key", key)
+    assert [row for row in rows(stack) if "pause" in row and "#gone#" in row["pk"]["S"]] == []
+
+
 def test_a_key_is_named_by_its_digest_as_well(stack: Stack, clock: ManualClock) -> None:
     pause(clock, *CHARGE)
     [line] = [json.loads(line) for line in stats_lines_of(clock)]
