@@ -6,8 +6,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from importlib.util import find_spec
 from typing import Any, Final
 
 import pytest
@@ -697,3 +700,18 @@ def test_a_table_with_other_names_takes_no_limit(world: World, table: Any, is_re
 def test_a_path_may_lead_into_lists_and_headers(world: World) -> None:
     limits = (PerKey("Records.0.body.merchant", at_once=1), PerKey("headers.X-Merchant", at_once=1))
     assert limited(world, limits).rule.limits == limits
+
+
+# -- what is loaded
+
+
+@pytest.mark.slow("starts a process")
+def test_a_function_without_limits_loads_nothing_of_them() -> None:
+    code = (
+        "import sys\nfrom flowguard import once\n\n\n@once('charge', key='id'{})\ndef charge(order): ...\n"
+        "print(*[name for name in sys.modules if name in {}])"
+    )
+    late = ("flowguard.limit", "flowguard.worker.call_places", "flowguard.protocol.places", "flowguard.aws.sender")
+    assert all(map(find_spec, late))
+    plain = subprocess.run([sys.executable, "-c", code.format("", late)], capture_output=True, text=True, check=True)
+    assert plain.stdout.split() == []

@@ -220,7 +220,7 @@ def limit_problems(limits: Any, table: KeyTable | None) -> list[str]:
     names = [limit.title for limit in limits]
     twice = sorted({name for name in names if names.count(name) > 1})
     problems += [f"limit: two are named {name!r}; give one of them another name" for name in twice]
-    if limits and isinstance(table, KeyTable) and table[1:] != ("pk", "sk", "ttl"):
+    if isinstance(table, KeyTable) and table[1:] != ("pk", "sk", "ttl"):
         fix = "name one that has 'pk', 'sk' and the TTL attribute 'ttl', as flowguard's own: table='other'"
         problems.append(f"limit: its places are beside its keys, and its table has other names for these; {fix}")
     return problems

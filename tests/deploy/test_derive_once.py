@@ -93,6 +93,20 @@ def test_one_with_limits_may_put_the_items_of_their_keys_and_hide_its_records(de
     assert note.endswith("give its role dynamodb:PutItem and dynamodb:UpdateItem on the table 'flowguard'")
 
 
+@pytest.mark.parametrize(("receives", "is_noted"), [(99, True), (100, False)])
+def test_a_queue_that_gives_up_what_waits_for_a_place_is_noted(deploy: Deploy, receives: int, is_noted: bool) -> None:
+    options: dict[str, Any] = {"queues": {"charge": {"max_receive_count": receives}}}
+    free, limited = charge_of().batch, charge_of(limit=PerKey("body.merchant", at_once=1))
+    assert deploy(options, handler=free).notes == ()
+    notes = deploy(options, handler=limited.batch).notes
+    assert [f"its queue 'charge' gives a record up after {receives} receives: each" in note for note in notes] == (
+        [True] * is_noted
+    )
+    assert not any("receives" in note for note in deploy(charge=limited).notes), "what calls it is another's"
+    options = {"queues": {"other": {"max_receive_count": receives}}, "functions": {"handler": {"queue": "other"}}}
+    assert len(deploy(options, handler=limited.batch).notes) == is_noted
+
+
 def test_the_options_name_its_queue(deploy: Deploy) -> None:
     options = {
         "functions": {f"{MODULE}.handler": {"queue": "orders", "timeout": 20, "window": 3}},
