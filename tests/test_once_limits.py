@@ -300,6 +300,19 @@ def test_a_call_whose_starts_are_always_late_does_not_begin_and_gives_them_back(
     assert len(places_of(world, A_MINUTE).held) == 1
 
 
+def test_a_start_is_noted_three_times_more_and_a_place_of_calls_at_work_once(world: World) -> None:
+    both = (A_MINUTE, ONE)
+    limited(world, both)(order(1))
+    with intercept(Slow(world, 0, 600, 1_200, 1_800)), intercept(Recorder()) as calls:
+        assert limited(world, both)(order(2)) == "charged o-2"
+    limits = [
+        str((call.params.get("Key") or call.params["Item"])["pk"]["S"]).split("#")[3]
+        for call in calls.calls
+        if "limit#" in str(call.params)
+    ]
+    assert limits == ["merchant", *["a-minute"] * 4, "merchant"], "starts are taken last, and one place is given back"
+
+
 def test_a_start_is_noted_ahead_by_two_seconds_at_most(world: World) -> None:
     limited(world, A_MINUTE)(order(1))
     with intercept(Slow(world, 1_500, 1_500 + 501, 1_900)):

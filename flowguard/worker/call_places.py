@@ -114,8 +114,7 @@ class CallPlaces:
 
     def give_back(self) -> None:
         """Give back what the call holds. A place that stays lapses with the lease."""
-        held, self._taken = self._taken, []
-        for mine in held:
+        for mine in self._taken:
             with suppress(Exception):
                 self._free(mine)
 
@@ -188,7 +187,6 @@ class CallPlaces:
             lambda places: given_back(places, mine.name, mine.holder.owner, self._terms(mine.limit, mine.key)),
             self._ids.new(),
             short=GiveBack(mine.name, mine.holder),
-            frees=True,
         )
 
     def _terms(self, limit: PerKey, key: PlaceKey) -> Terms:
