@@ -59,8 +59,8 @@ class KeyPauses:
     def resume(self, key: PlaceKey, shards: int = 1) -> Pause | None:
         """End the pause of a key, and return it. None where the key was not paused. Raises :class:`Unusable`.
 
-        That is in so many shards, and in those that it had when it was paused. Nobody in line is called: each looks
-        again within 15 minutes, and calls those before it.
+        That is in the shards that it had when it was paused, or in so many where no row says that. Nobody in line is
+        called: each looks again within 15 minutes, and calls those before it.
         """
         there = self.of(key)
         before: KeyPause | None = None
@@ -70,7 +70,7 @@ class KeyPauses:
             before = before or places.pause
             return resumed(places)
 
-        for item in _items(key, shards if there is None else max(shards, there.shards)):
+        for item in _items(key, shards if there is None else there.shards):
             self._change(item, ended)
         if there is None:
             return None if before is None else Pause(*key[:2], "", before.since, before.why, {}, place=key.place)

@@ -102,7 +102,7 @@ def test_a_queue_that_gives_up_what_waits_for_a_place_is_noted(deploy: Deploy, r
     assert [f"its queue 'charge' gives a record up after {receives} receives: each" in note for note in notes] == (
         [True] * is_noted
     )
-    assert not any("receives" in note for note in deploy(charge=limited).notes), "what calls it is another's"
+    assert not any("receives" in note for note in deploy(options, charge=limited).notes), "what calls it is another's"
     options = {"queues": {"other": {"max_receive_count": receives}}, "functions": {"handler": {"queue": "other"}}}
     assert len(deploy(options, handler=limited.batch).notes) == is_noted
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from flowguard.limit import PerKey, shards_of
-from flowguard.protocol.places import KeyPause
+from flowguard.protocol.places import KeyPause, resumed
 from flowguard.sim.calls import ApiCall
 from flowguard.worker.place_store import PlaceKey
 from tests.operate.test_key_pauses import WHY, pauses_of
@@ -134,7 +134,10 @@ def test_a_resume_ends_the_pause_of_all_shards_that_there_were_and_are() -> None
         more = pauses.pause(key_of(), "again", crowd.now(), 4)
         assert (more.is_new, more.pause.why, more.pause.shards) == (False, WHY, 4)
         assert [places_of(crowd, key).pause for key in keys(4)] == [KeyPause(START, WHY)] * 4
+        places = crowd.services.store.places
+        places.change(keys(4)[3], resumed, "n1")
         assert pauses.pause(key_of(), "again", crowd.now(), 2).pause == more.pause, "it has had more, and keeps them"
+        assert [places_of(crowd, key).pause for key in keys(4)] == [KeyPause(START, WHY)] * 4
         pauses.resume(key_of(), 2)
         assert [places_of(crowd, key).pause for key in keys(4)] == [None] * 4
 
@@ -146,9 +149,9 @@ def test_a_key_without_a_row_is_resumed_in_the_shards_of_the_code() -> None:
         crowd.aws.client("dynamodb").delete_item(
             TableName="flowguard", Key={"pk": {"S": "pause"}, "sk": {"S": "#".join(keys(4)[2])}}
         )
-        resumed = pauses.resume(key_of(), 4)
-        assert resumed is not None
-        assert resumed.why == WHY
+        ended = pauses.resume(key_of(), 4)
+        assert ended is not None
+        assert ended.why == WHY
         assert places_of(crowd, keys(4)[2]).pause is None
 
 

@@ -284,6 +284,14 @@ def test_two_at_work_in_a_shard_with_one_place_are_found(packed: History) -> Non
     assert packed_rules(packed) == {"I22"}
 
 
+@pytest.mark.parametrize(("apart", "wrong"), [(59_999, {"I24"}), (60_000, set())])
+def test_two_that_begin_in_a_shard_with_one_start_are_found(apart: int, wrong: set[str]) -> None:
+    history = history_of(limited.Told, limited.OF_ONE_SHARD, "none", tables=limited.TABLES)
+    first, second = history.limited
+    second.at = first.at + apart
+    assert {problem.rule for problem in broken(history, [limited.Told], ())} == wrong
+
+
 @pytest.mark.slow("explores a flow whose runs meet")
 def test_whatever_fails_once_the_limit_of_a_shard_is_kept() -> None:
     report = explore(limited.Packed, limited.OF_ONE_SHARD, tables=limited.TABLES, engine=in_memory)
