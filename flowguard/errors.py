@@ -544,6 +544,24 @@ class InProgress(FlowguardError):
         return f"{self.name}: {shown(self.key)} is in progress elsewhere, for {self.seconds} s at most; try again then"
 
 
+class LimitReached(FlowguardError):
+    """No place of a limit is free for the call. The function was not called, and its key is free.
+
+    ``limit`` is the limit's name. None is free for ``seconds`` at least; 0 where a call at work may end at any moment,
+    or the table was asked too often to say.
+    """
+
+    def __init__(self, name: str, limit: str, seconds: int) -> None:
+        super().__init__(name, limit, seconds)
+        self.name = name
+        self.limit = limit
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        when = f"for {self.seconds} s at least; try again then" if self.seconds else "now; try again later"
+        return f"{self.name}: no place of the limit {self.limit!r} is free {when}. The function was not called"
+
+
 class KeyReused(FlowguardError):
     """The key was used with another payload. That call has completed, is at work or has died.
 

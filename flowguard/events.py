@@ -116,6 +116,9 @@ class EventType(StrEnum):
     calls it again."""
     KEY_REUSED = "key_reused"
     """A key of ``@once`` came with another payload. The function was not called."""
+    NO_PLACE = "no_place"
+    """No place of a ``limit`` is free for a call of a function under ``@once``, for so many ``seconds`` at least. The
+    function was not called."""
     BROKEN = "broken"
     """Something outside the stage failed (a service, a setting): the record stays queued."""
 

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _DIGEST: Final = 32
 """Characters of a digest that stand for the value of a key: 128 bits."""
 
+_SHARD: Final = "~"
+"""Stands before the number of a shard in the name of its item. The first one has the name of the key."""
+
+MOST_SHARDS: Final = 64
+
 _GOOD_NAME: Final = late_pattern("[A-Za-z0-9_.-]{1,64}")
 
 
@@ -49,6 +54,9 @@ class PerKey(Value):
     text, or None for one that is not limited. A limit by a function needs a ``name``, by which its places are known.
     Hops that find no place wait in line, without an attempt. With ``pause_after`` the key pauses itself where attempts
     fail again and again, as :class:`PauseAfter` says.
+
+    A key of which more than 500 begin in a second is split into ``shards``, 64 at most, each with its part of the
+    number, which is up to 100 for each then. A hop is of the shard that a hash of its object id says.
     """
 
     key: str | Callable[[Any], str | None]
@@ -57,11 +65,17 @@ class PerKey(Value):
     per: timedelta | None = None
     count: int | None = None
     pause_after: PauseAfter | None = None
+    shards: int = 1
 
     @property
     def most(self) -> int:
-        """Return how many places a key has."""
+        """Return how many places a key has, in all its shards together."""
         return sum(number for number in (self.at_once, self.count) if number is not None)
+
+    def most_of(self, place: str) -> int:
+        """Return how many places the item of this name has. The first shards have what does not come out even."""
+        each, more = divmod(self.most, self.shards)
+        return each + (int(place.partition(_SHARD)[2] or 0) < more)
 
     @property
     def margin(self) -> int:
@@ -78,18 +92,27 @@ class PerKey(Value):
         """Return its name, which is that of its field where none is given."""
         return self.name or str(self.key)
 
-    def place_of(self, payload: Any) -> str | None:
+    def place_of(self, payload: Any, object_id: str = "") -> str | None:
         """Return what names the key of a payload: the limit's name and a digest. None for one that is not limited.
+
+        Of a key with shards it is the name of that of the object.
 
         Raises :class:`RunFailed`, which quotes nothing of the payload, where there is no usable key.
         """
         value = self._value(payload)
-        return None if value is None else self.place_of_value(value)
+        return None if value is None else self.shard_of(self.place_of_value(value), object_id)
 
     def place_of_value(self, value: str) -> str:
         """Return the name of a key: the limit's name and a digest of the value."""
         digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
         return f"{self.title}#{digest}"
+
+    def shard_of(self, place: str, object_id: str) -> str:
+        """Return the name of the shard of a key in which the object has its places, by a hash of its id."""
+        if self.shards == 1:
+            return place
+        number = int.from_bytes(sha256(object_id.encode("utf-8", "surrogatepass")).digest()[:8])
+        return shards_of(place, self.shards)[number % self.shards]
 
     def _value(self, payload: Any) -> str | None:
         if isinstance(self.key, str):
@@ -134,27 +157,44 @@ class PerKey(Value):
         if not callable(getattr(pause, "problems", None)):
             form = "PauseAfter(5, errors=(GatewayAway,), within=timedelta(minutes=1), rest=timedelta(minutes=5))"
             return [f"pause_after is {shown(pause)}; write {form}"]
+        if is_whole(self.shards) and self.shards > 1:
+            return ["it has pause_after beside shards, each of which would be paused alone; leave one of the two out"]
         if self.at_once is None:
             return ["it has pause_after without at_once: a start by time is never given back; say it of a second limit"]
         return [f"pause_after: {problem}" for problem in pause.problems()]
+
+    def call_problems(self) -> list[str]:
+        """List what is wrong with it as a limit of a function under ``@once``, whose argument may be anything."""
+        problems = self.problems(None, Any)
+        if self.pause_after is not None:
+            problems.append("it has pause_after, which is for stages: nobody stands in line here; leave it out")
+        return problems
 
     def _measure_problems(self) -> list[str]:
         """List what is wrong with how much it lets through."""
         per: Any = self.per
         if (self.at_once, per, self.count) == (None, None, None):
             return ["it has no measure; say at_once=, or per= and count="]
+        if not (is_whole(self.shards) and 1 <= self.shards <= MOST_SHARDS):
+            return [f"shards is {shown(self.shards)}; it is a whole number from 1 to {MOST_SHARDS}"]
         if per is None and self.count is None:
-            return _number_problems("at_once", self.at_once)
+            return _number_problems("at_once", self.at_once, self.shards)
         if self.at_once is not None:
             return ["it has at_once beside per and count; make two limits of it, and give each a name="]
-        problems = _number_problems("count", self.count)
+        problems = _number_problems("count", self.count, self.shards)
         if not (isinstance(per, timedelta) and SHORTEST_PER <= per <= LONGEST_PER):
             fix = f"a timedelta from {SHORTEST_PER} to {LONGEST_PER}: for 1,000 an hour say 100 in 6 minutes"
             problems.append(f"per is {per if isinstance(per, timedelta) else shown(per)}; it is {fix}")
         return problems
 
 
-def _number_problems(name: str, number: Any) -> list[str]:
-    if is_whole(number) and 1 <= number <= MOST_AT_ONCE:
+def shards_of(place: str, shards: int) -> tuple[str, ...]:
+    """Return the names of the items of a key with so many shards."""
+    return (place, *(f"{place}{_SHARD}{number}" for number in range(1, shards)))
+
+
+def _number_problems(name: str, number: Any, shards: int) -> list[str]:
+    if is_whole(number) and shards <= number <= MOST_AT_ONCE * shards:
         return []
-    return [f"{name} is {shown(number)}; it is a whole number from 1 to {MOST_AT_ONCE}"]
+    of = f", 1 to {MOST_AT_ONCE} for each shard" if shards > 1 else ""
+    return [f"{name} is {shown(number)}; it is a whole number from {shards} to {MOST_AT_ONCE * shards}{of}"]

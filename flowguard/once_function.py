@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from flowguard.aws.clients import prepare_clients, prepared_clients
 from flowguard.aws.ledger import ledger_of
@@ -31,6 +31,7 @@ from flowguard.errors import (
     InProgress,
     KeyMissing,
     KeyReused,
+    LimitReached,
     NotABatch,
     ResultRefused,
     ResultUnsaved,
@@ -48,6 +49,12 @@ from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, Key
 from flowguard.settings import Settings
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded
+
+if TYPE_CHECKING:
+    from flowguard.aws.sender import AWSSender
+    from flowguard.limit import PerKey
+    from flowguard.worker.call_places import CallPlaces, Wanted
+    from flowguard.worker.place_store import PlaceStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,8 +80,15 @@ class Ledger(Protocol):
         """
         ...
 
-    def free(self, claim: KeyClaim, failure: str, now: int) -> None:
-        """Let the next call begin at once. Writes nothing where another call has the key by now."""
+    def free(self, claim: KeyClaim, failure: str | None, now: int) -> None:
+        """Let the next call begin at once. Writes nothing where another call has the key by now.
+
+        ``failure`` is None of a call whose function was not called.
+        """
+        ...
+
+    def places(self) -> PlaceStore:
+        """Return the places of limits."""
         ...
 
     def read(self, name: str, key: str) -> Entry | None: ...
@@ -87,6 +101,8 @@ class OnceServices(NamedTuple):
     clock: Clock = SystemClock()
     ids: Ids = RandomIds()
     observer: Observer = log
+    sender: AWSSender | None = None
+    """Hides a record of ``batch`` that has found no place. Without one it comes at its queue's own pace."""
 
 
 class OnceRule(NamedTuple):
@@ -100,6 +116,7 @@ class OnceRule(NamedTuple):
     lease: timedelta
     result: Any
     table: KeyTable | None
+    limits: tuple[PerKey, ...] = ()
 
 
 class _Guarded:
@@ -117,7 +134,16 @@ class _Guarded:
             return self._given
         settings = Settings.from_environment(os.environ)
         ledger = ledger_of(settings, prepared_clients(), self.rule.table)
-        return OnceServices(ledger, observer=named_observers(settings.observers, settings.at_aws))
+        return OnceServices(
+            ledger, observer=named_observers(settings.observers, settings.at_aws), sender=self._sender(settings)
+        )
+
+    def _sender(self, settings: Settings) -> AWSSender | None:
+        if not self.rule.limits:
+            return None
+        from flowguard.aws.sender import AWSSender  # most functions have no limit
+
+        return AWSSender(prepared_clients(), names=settings.at_aws)
 
     @functools.cached_property
     def results(self) -> ResultType:
@@ -148,7 +174,7 @@ def _is_async(function: Any) -> bool:
     return _is_async(inner) if inner is not function else inspect.iscoroutinefunction(function)
 
 
-def once(
+def once(  # noqa: PLR0913 - everything but the first is named
     name: str,
     *,
     key: KeyRule,
@@ -158,6 +184,7 @@ def once(
     lease: timedelta = timedelta(minutes=15),
     result: Any = None,
     table: KeyTable | str | None = None,
+    limit: PerKey | tuple[PerKey, ...] | None = None,
 ) -> Callable[[Callable[P, R]], OnceFunction[P, R]]:
     """Call the function once for each key. A repeat gets the stored result, and does not call it again.
 
@@ -169,12 +196,16 @@ def once(
     the same way what must not differ between two calls with one key: :class:`KeyReused` is raised where it does.
     ``keep`` is how long a result stands for its key. ``lease`` is how long a call keeps others from its key where no
     Lambda context says when it ends. ``result`` is the type of the results, if the annotation does not say it.
-    ``table`` is a table other than ``FLOWGUARD_TABLE``: a name, or a :class:`KeyTable` with keys of its own.
+    ``table`` is a table other than ``FLOWGUARD_TABLE``: a name, or a :class:`KeyTable` with keys of its own. ``limit``
+    lets so many calls be at work at once for one value of the argument, or begin in a time: a
+    :class:`flowguard.PerKey`, or a tuple of up to three, whose paths and functions read the same argument.
+    :class:`LimitReached` is raised where no place is free.
 
     Raises :class:`DefinitionError`, which lists every mistake.
     """
     key_table = table if not isinstance(table, str) else KeyTable(table, "pk", "sk", "ttl")
-    rule = OnceRule(name, key, argument, payload, keep, lease, result, key_table)
+    limits = () if limit is None else limit if isinstance(limit, tuple) else (limit,)
+    rule = OnceRule(name, key, argument, payload, keep, lease, result, key_table, limits)
 
     def guard(function: Callable[P, R]) -> OnceFunction[P, R]:
         if problems := _problems(rule, function):
@@ -218,7 +249,8 @@ class OnceFunction(Generic[P, R]):
         """Call the function, or return what it returned for this key.
 
         Raises :class:`InProgress` while another call is at work, :class:`KeyReused` for another payload under one key,
-        :class:`KeyMissing`, :class:`ResultRefused`, :class:`ResultUnsaved`, and what the function raises.
+        :class:`LimitReached` while no place of a limit is free, :class:`KeyMissing`, :class:`ResultRefused`,
+        :class:`ResultUnsaved`, and what the function raises.
         """
         if self._guarded.is_async:
             return cast("R", self._await(args, kwargs))
@@ -229,32 +261,34 @@ class OnceFunction(Generic[P, R]):
         return self._guarded.services.ledger.read(self._guarded.rule.name, key)
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, comes_back: bool = False) -> Any:
-        ask, leased = self._ask(args, kwargs)
+        ask, leased, wanted = self._ask(args, kwargs)
         claim = self._claim(ask)
         if isinstance(claim, Met):
             return self._answer_of(ask, claim)
         self._tell_claimed(claim)
+        places = self._take(claim, wanted) if wanted else None
         try:
             with _until(ask.lease_until if leased else None):
                 value = self._begun(self._guarded.function(*self._bound(args), **kwargs))
         except Exception as error:
-            self._failed(claim, error, waits=comes_back and leased)
+            self._failed(claim, error, places, waits=comes_back and leased)
             raise
-        return self._finish(claim, value)
+        return self._finish(claim, value, places)
 
     async def _await(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, comes_back: bool = False) -> Any:
-        ask, leased = self._ask(args, kwargs)
+        ask, leased, wanted = self._ask(args, kwargs)
         claim = await asyncio.to_thread(self._claim, ask)
         if isinstance(claim, Met):
             return self._answer_of(ask, claim)
         self._tell_claimed(claim)
+        places = await asyncio.to_thread(self._take, claim, wanted) if wanted else None
         try:
             with _until(ask.lease_until if leased else None):
                 value = await self._guarded.function(*self._bound(args), **kwargs)
         except (Exception, asyncio.CancelledError) as error:
-            await asyncio.to_thread(self._failed, claim, error, waits=comes_back and leased)
+            await asyncio.to_thread(self._failed, claim, error, places, waits=comes_back and leased)
             raise
-        return await asyncio.to_thread(self._finish, claim, value)
+        return await asyncio.to_thread(self._finish, claim, value, places)
 
     def _begun(self, value: Any) -> Any:
         """Return what the function returned. Raises :class:`DefinitionError` where it has not even begun its work.
@@ -278,13 +312,17 @@ class OnceFunction(Generic[P, R]):
 
     # -- before it
 
-    def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[KeyAsk, bool]:
-        """Return what to ask of the ledger, and whether the lease ends when Lambda stops the invocation."""
+    def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[KeyAsk, bool, tuple[Wanted, ...]]:
+        """Return what to ask of the ledger and which places are wanted.
+
+        The answer between the two is whether the lease ends when Lambda stops the invocation.
+        """
         rule, services, _ = self._guarded.rule, self._guarded.services, self._guarded.results
         argument = self._argument(args, kwargs)
         try:
             key = read_key(rule.key, argument)
             digest = read_digest(rule.payload, argument) if rule.payload is not None else None
+            wanted = self._wanted(argument, key) if rule.limits else ()
         except NoKey as problem:
             facts = {"function": rule.name, "why": str(problem)}
             services.observer(Event(EventType.UNREADABLE, None, facts))
@@ -293,7 +331,31 @@ class OnceFunction(Generic[P, R]):
         ends_at = self._ends_at(args, kwargs, now)
         until = ends_at if ends_at is not None else now + rule.lease // _MS
         owner = Owner(services.ids.new())
-        return KeyAsk(rule.name, key, owner, now, until, until + rule.keep // _MS, digest), ends_at is not None
+        ask = KeyAsk(rule.name, key, owner, now, until, until + rule.keep // _MS, digest)
+        return ask, ends_at is not None, wanted
+
+    def _wanted(self, argument: Any, key: str) -> tuple[Wanted, ...]:
+        from flowguard.worker.call_places import wanted  # most functions have no limit
+
+        return wanted(self._guarded.rule.name, self._guarded.rule.limits, argument, key)
+
+    def _take(self, claim: KeyClaim, wanted: tuple[Wanted, ...]) -> CallPlaces:
+        """Take the places of all limits, or free the key and raise why not."""
+        from flowguard.worker.call_places import CallPlaces  # most functions have no limit
+
+        services = self._guarded.services
+        places = CallPlaces(claim, services.ledger.places(), services.clock, services.ids)
+        try:
+            places.take(wanted)
+        except Exception as error:
+            if isinstance(error, LimitReached):
+                self._tell(EventType.NO_PLACE, claim.ask, limit=error.limit, seconds=error.seconds)
+            else:
+                self._tell(EventType.BROKEN, claim.ask, why=type(error).__name__)
+            with suppress(Exception):  # the lease ends by itself
+                services.ledger.free(claim, None, services.clock.now())
+            raise
+        return places
 
     def _argument(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = self._guarded.signature.bind(*self._bound(args), **kwargs)  # raises what the call would
@@ -340,8 +402,8 @@ class OnceFunction(Generic[P, R]):
         except Unstorable as problem:
             raise ResultRefused(self._guarded.rule.name, ask.key, str(problem)) from None
 
-    def _failed(self, claim: KeyClaim, error: BaseException, *, waits: bool) -> None:
-        """Let the next call begin. Nothing is written where its record ``waits`` in its queue for as long as the lease.
+    def _failed(self, claim: KeyClaim, error: BaseException, places: CallPlaces | None, *, waits: bool) -> None:
+        """Let the next call begin. The key stays where its record ``waits`` in its queue for as long as the lease.
 
         A queue's visibility timeout is at least its function's timeout, and the lease is what is left of that.
         """
@@ -350,8 +412,17 @@ class OnceFunction(Generic[P, R]):
         if not waits:
             with suppress(Exception):  # the function's own error is the one to report, and the lease ends by itself
                 self._guarded.services.ledger.free(claim, name, self._guarded.services.clock.now())
+        if places is not None:
+            places.give_back()
 
-    def _finish(self, claim: KeyClaim, value: Any) -> Any:
+    def _finish(self, claim: KeyClaim, value: Any, places: CallPlaces | None) -> Any:
+        try:
+            return self._stored_result(claim, value)
+        finally:
+            if places is not None:
+                places.give_back()
+
+    def _stored_result(self, claim: KeyClaim, value: Any) -> Any:
         ask, problem = claim.ask, None
         try:
             text = self._guarded.results.encode(value)
@@ -402,6 +473,7 @@ class OnceFunction(Generic[P, R]):
 
         A record that goes back is hidden for the queue's visibility timeout, and that is at least the function's
         timeout. So a call that raises needs no write to free its key: its lease is over before the record comes back.
+        One that finds no place of a limit is hidden for 10 s, longer at each receive, and no shorter than none is free.
         """
         records = _records(event)
         _ = self._guarded.services, self._guarded.results  # a mistake of settings or types is that of the whole batch
@@ -416,10 +488,27 @@ class OnceFunction(Generic[P, R]):
         stuck: set[str] = set()
         for record in records:
             group = _fifo_group(record)
-            if group in stuck or self._is_late(record) or not _is_done(work, record):
+            if group in stuck or self._is_late(record) or not self._is_done(work, record):
                 failed.append(record["messageId"])
                 stuck.update({group} if group is not None else ())
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+
+    def _is_done(self, work: Callable[[dict[str, Any]], Any], record: dict[str, Any]) -> bool:
+        try:
+            work(record)
+        except Exception as error:  # each was reported where it was raised
+            if isinstance(error, LimitReached) and error.name == self._guarded.rule.name:
+                self._hide(record, error.seconds)
+            return False
+        return True
+
+    def _hide(self, record: dict[str, Any], seconds: int) -> None:
+        """Hide a record that has found no place until it is to try again."""
+        from flowguard.worker.call_places import rest_of  # most functions have no limit
+
+        sender, handle, arn = self._guarded.services.sender, record.get("receiptHandle"), record.get("eventSourceARN")
+        if sender is not None and isinstance(handle, str) and isinstance(arn, str):
+            sender.hide(arn, handle, rest_of(record, seconds))
 
     def _is_late(self, record: dict[str, Any]) -> bool:
         remaining = getattr(self._context, "get_remaining_time_in_millis", None)
@@ -455,14 +544,6 @@ def _until(deadline: int | None) -> Iterator[None]:
         _deadline.reset(token)
 
 
-def _is_done(work: Callable[[dict[str, Any]], Any], record: dict[str, Any]) -> bool:
-    try:
-        work(record)
-    except Exception:  # each was reported where it was raised
-        return False
-    return True
-
-
 def _records(event: Any) -> list[dict[str, Any]]:
     records = event.get("Records") if isinstance(event, dict) else None
     if not isinstance(records, list) or not all(_is_of_sqs(record) for record in records):
@@ -486,7 +567,7 @@ def _fifo_group(record: dict[str, Any]) -> str | None:
 
 def _problems(rule: OnceRule, function: Any) -> tuple[str, ...]:
     """List every mistake of a rule. Code that nobody type-checked writes it too."""
-    problems = (
+    problems: tuple[str | None, ...] = (
         _name_problem(rule.name),
         rule_problem("key", rule.key),
         rule_problem("payload", rule.payload) if rule.payload is not None else None,
@@ -495,6 +576,10 @@ def _problems(rule: OnceRule, function: Any) -> tuple[str, ...]:
         _table_problem(rule.table),
         _function_problem(rule, function),
     )
+    if rule.limits:
+        from flowguard.worker.call_places import limit_problems  # most functions have no limit
+
+        problems += tuple(limit_problems(rule.limits, rule.table))
     return tuple(problem for problem in problems if problem is not None)
 
 

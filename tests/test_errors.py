@@ -28,6 +28,7 @@ from flowguard.errors import (
     KeyMissing,
     KeyReused,
     KeyUnavailable,
+    LimitReached,
     NotABatch,
     NotForgotten,
     NotHeld,
@@ -137,6 +138,15 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     (
         InProgress("charge", "o-1", 30),
         "charge: 'o-1' is in progress elsewhere, for 30 s at most; try again then",
+    ),
+    (
+        LimitReached("charge", "customer", 12),
+        "charge: no place of the limit 'customer' is free for 12 s at least; try again then. "
+        "The function was not called",
+    ),
+    (
+        LimitReached("charge", "customer", 0),
+        "charge: no place of the limit 'customer' is free now; try again later. The function was not called",
     ),
     (
         KeyReused("charge", "o-1"),

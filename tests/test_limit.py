@@ -23,6 +23,7 @@ from flowguard import (
     Topic,
 )
 from flowguard.errors import OtherRelease, RunFailed
+from flowguard.limit import shards_of
 from flowguard.protocol.breaker import Rule
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.places import LONGEST_WINDOW
@@ -167,6 +168,53 @@ def test_a_start_counts_for_a_tenth_longer_and_for_200_ms_to_a_second(per: timed
     assert (limit.window, limit.most) == (window, 100)
     assert limit.margin == window - per // timedelta(milliseconds=1)
     assert limit.window <= LONGEST_WINDOW
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        (PerKey("customer", at_once=9, shards=0), "shards is 0; it is a whole number from 1 to 64"),
+        (PerKey("customer", at_once=99, shards=65), "shards is 65"),
+        (PerKey("customer", at_once=9, shards=2.0), "shards is 2.0"),  # type: ignore[arg-type]  # as an untyped caller may
+        (
+            PerKey("customer", at_once=7, shards=8),
+            "at_once is 7; it is a whole number from 8 to 800, 1 to 100 for each",
+        ),
+        (PerKey("customer", at_once=801, shards=8), "at_once is 801; it is a whole number from 8 to 800"),
+        (
+            PerKey("customer", per=timedelta(minutes=1), count=801, shards=8),
+            "count is 801; it is a whole number from 8",
+        ),
+    ],
+)
+def test_a_mistake_of_shards_is_one_of_its_stage(limit: PerKey, why: str) -> None:
+    with pytest.raises(DefinitionError, match=why):
+        stage(limit)
+
+
+@pytest.mark.parametrize(("at_once", "shards"), [(8, 8), (11, 8), (800, 8), (6_400, 64), (5, 1), (100, 1)])
+def test_the_parts_of_all_shards_are_the_number_and_differ_by_one_at_most(at_once: int, shards: int) -> None:
+    limit = PerKey("customer", at_once=at_once, shards=shards)
+    assert stage(limit).limits == (limit,)
+    parts = [limit.most_of(place) for place in shards_of("customer#d1", shards)]
+    assert (len(parts), sum(parts), limit.most) == (shards, at_once, at_once)
+    assert max(parts) - min(parts) <= 1
+    assert parts == sorted(parts, reverse=True)
+
+
+def test_an_object_has_one_shard_and_all_shards_have_objects() -> None:
+    limit, plain = PerKey("customer", at_once=8, shards=4), PerKey("customer", at_once=8)
+    order = Order(order_id="o1")
+    names = [limit.place_of(order, f"o{number}") for number in range(200)]
+    assert names == [limit.place_of(Order(order_id="another"), f"o{number}") for number in range(200)]
+    base = plain.place_of(order, "o7")
+    assert base is not None
+    assert base == plain.place_of(order)
+    assert set(names) == set(shards_of(base, 4)) == {base, f"{base}~1", f"{base}~2", f"{base}~3"}
+    assert min(names.count(name) for name in set(names)) > 30
+    assert limit.place_of(order, "\ud800") in names
+    free = PerKey(lambda _: None, at_once=8, shards=4, name="free")
+    assert free.place_of(order, "o1") is None
 
 
 def test_a_limit_of_hops_at_work_has_no_window() -> None:
@@ -339,11 +387,21 @@ def pausing(**changes: Any) -> PerKey:
             PerKey("customer", per=MINUTE, count=2, pause_after=AWAY),
             "it has pause_after without at_once: a start by time is never given back",
         ),
+        (
+            PerKey("customer", at_once=4, shards=2, pause_after=AWAY),
+            "it has pause_after beside shards, each of which would be paused alone; leave one of the two out",
+        ),
     ],
 )
 def test_a_mistake_of_how_a_key_pauses_itself_is_one_of_its_stage(limit: PerKey, why: str) -> None:
     with pytest.raises(DefinitionError, match=f"limit: .*{why}"):
         stage(limit)
+
+
+def test_a_function_under_once_has_no_key_that_pauses_itself() -> None:
+    assert PerKey("customer", at_once=4).call_problems() == []
+    [why] = pausing().call_problems()
+    assert why == "it has pause_after, which is for stages: nobody stands in line here; leave it out"
 
 
 @pytest.mark.parametrize(

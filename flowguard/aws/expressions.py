@@ -389,6 +389,8 @@ _END: Final = (
 FINISH_KEY: Final = f"{_END}, #result = :result"
 REFUSE_KEY: Final = f"{_END}, refusal = :refusal"
 FREE_KEY: Final = "SET failure = :failure, updated_at = :now, lease_until = :now REMOVE #owner"
+LEAVE_KEY: Final = "SET updated_at = :now, lease_until = :now REMOVE #owner ADD met :less"
+"""Of a call whose function was not called: neither a failure, nor one that counts."""
 
 # -- forgetting a run: only if its item is as it was read, so that a claim or cancellation since then is kept
 AS_READ: Final = ("request_id", "requested_at", "epoch", "done", "status")

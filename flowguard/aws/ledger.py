@@ -38,6 +38,8 @@ from flowguard.settings import Settings
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from flowguard.aws.place_items import DynamoDBPlaces
+
 MOST_TRIES = 3
 """How often a claim is made again that found an expired entry, and then another one or none in its place."""
 
@@ -209,22 +211,24 @@ class DynamoDBLedger:
 
     # -- free
 
-    def free(self, claim: KeyClaim, failure: str, now: int) -> None:
+    def free(self, claim: KeyClaim, failure: str | None, now: int) -> None:
         """End the lease of a call that raised, with one UpdateItem, so that the next one may begin at once.
 
-        Writes nothing where another call holds the key by now.
+        ``failure`` is None of a call whose function was not called. Writes nothing where another call holds the key by
+        now.
         """
+        what = {":less": number(-1)} if failure is None else {":failure": {"S": failure}}
         call: Any = {
             "TableName": self._table.name,
             "Key": self._key(claim.ask.name, claim.ask.key),
-            "UpdateExpression": expressions.FREE_KEY,
+            "UpdateExpression": expressions.LEAVE_KEY if failure is None else expressions.FREE_KEY,
             "ConditionExpression": expressions.HOLD_KEY,
             "ExpressionAttributeNames": expressions.KEY_NAMES,
             "ExpressionAttributeValues": {
                 ":running": _RUNNING,
                 ":owner": {"S": claim.ask.owner},
-                ":failure": {"S": failure},
                 ":now": number(now),
+                **what,
             },
         }
         try:
@@ -270,6 +274,12 @@ class DynamoDBLedger:
             raise
         return _entry(answer["Attributes"])
 
+    def places(self) -> DynamoDBPlaces:
+        """Return the places of limits, which are items of the same table."""
+        from flowguard.aws.place_items import DynamoDBPlaces  # most functions have no limit
+
+        return DynamoDBPlaces(self._client, self._table.name, self._packing, self._pause)
+
     def _with_result(self, entry: Entry, raw: Item) -> Entry:
         return entry._replace(result=self._packing.unpack(raw["result"], None)) if "result" in raw else entry
 
@@ -307,8 +317,9 @@ def _entry(item: Item) -> Entry:
     def text(name: str) -> Any:
         return item[name]["S"] if name in item else None
 
+    at_rest = EntryStatus.FAILED if "failure" in item else EntryStatus.FREE
     return Entry(
-        status=EntryStatus(item["status"]["S"]) if "owner" in item else EntryStatus.FAILED,
+        status=EntryStatus(item["status"]["S"]) if "owner" in item else at_rest,
         owner=text("owner"),
         lease_until=at("lease_until"),
         met=at("met"),

@@ -5,7 +5,7 @@
     pk pause   sk <flow>#<stage>                    since, why, queue, nonce, [at_once]
                                                     before {<mapping>: <its largest concurrency, or 0>}
                sk <flow>#<stage>#<limit>#<digest>   the same of a key of a limit, with no queue and no mapping,
-                                                    [until, ttl] of one that has paused itself
+                                                    [shards], [until, ttl] of one that has paused itself
 
 A row says what was done, for those who look. No worker reads it: what is paused is the stage's event source mapping,
 or the key's item. A write of a row is under the condition that nobody has written it since it was read: it has a nonce
@@ -39,7 +39,7 @@ _PK: Final = "pause"
 
 
 class Pause(NamedTuple):
-    """A stage is paused since then (ms), or of it the key whose ``place`` is given.
+    """A stage is paused since then (ms), or of it the key whose ``place`` is given. That has so many ``shards``.
 
     ``before`` has the mappings that were on, with their largest concurrency.
 
@@ -58,6 +58,7 @@ class Pause(NamedTuple):
     nonce: str = ""
     place: str = ""
     until: int = 0
+    shards: int = 1
 
 
 class PauseRows(NamedTuple):
@@ -127,6 +128,7 @@ def _item(pause: Pause) -> Item:
     drained = {} if pause.at_once is None else {"at_once": number(pause.at_once)}
     texts = {name: {"S": getattr(pause, name)} for name in ("why", "queue", "nonce")}
     itself = {"until": number(pause.until), "ttl": number(pause.until // 1000 + KEPT_FOR)} if pause.until else {}
+    drained |= {"shards": number(pause.shards)} if pause.shards > 1 else {}
     return {**_key(pause), **texts, "since": number(pause.since), "before": {"M": before}, **drained, **itself}
 
 
@@ -142,6 +144,8 @@ def _read(item: Any) -> Pause:
     flow, stage, *place = item["sk"]["S"].split("#", 2)
     before = {mapping: int(value["N"]) for mapping, value in item["before"]["M"].items()}
     at_once = int(item["at_once"]["N"]) if "at_once" in item else None
+    shards = int(item["shards"]["N"]) if "shards" in item else 1
     queue, why, nonce = (item[name]["S"] for name in ("queue", "why", "nonce"))
     until = int(item["until"]["N"]) if "until" in item else 0
-    return Pause(flow, stage, queue, int(item["since"]["N"]), why, before, at_once, nonce, "".join(place), until)
+    since = int(item["since"]["N"])
+    return Pause(flow, stage, queue, since, why, before, at_once, nonce, "".join(place), until, shards)

@@ -75,10 +75,12 @@ class AWSSender:
         return {place: refusal for place, _ in batch}
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
-        if envelope.receipt_handle is None or envelope.queue_arn is None:
-            return
-        request: Any = {"ReceiptHandle": envelope.receipt_handle, "VisibilityTimeout": _visibility(seconds)}
-        arn = envelope.queue_arn
+        if envelope.receipt_handle is not None and envelope.queue_arn is not None:
+            self.hide(envelope.queue_arn, envelope.receipt_handle, seconds)
+
+    def hide(self, arn: str, receipt_handle: str, seconds: int) -> None:
+        """Hide a record of this queue for so many seconds from now, if SQS takes that."""
+        request: Any = {"ReceiptHandle": receipt_handle, "VisibilityTimeout": _visibility(seconds)}
         _if_taken(lambda: self._clients.sqs.change_message_visibility(QueueUrl=self.queue_url(arn), **request))
 
     def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:

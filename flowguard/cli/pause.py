@@ -51,9 +51,9 @@ def pause(flow: str, *, names: tuple[str, ...], key: str | None, why: str, as_js
 
 
 def _pause_key(flow: AnyFlow, key: PlaceKey, why: str, options: dict[str, Any], *, as_json: bool) -> None:
-    check_limit(flow, key)
+    shards = check_limit(flow, key).shards
     with key_pauses(options) as pauses:
-        paused = pauses.pause(key, why, command_time().clock.now())
+        paused = pauses.pause(key, why, command_time().clock.now(), shards)
     pause_ = paused.pause
     if as_json:
         facts = {

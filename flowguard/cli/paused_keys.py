@@ -32,9 +32,15 @@ def key_of(flow: AnyFlow, names: Sequence[str], text: str) -> PlaceKey:
     return PlaceKey(flow.name, names[0], limit.place_of_value(value))
 
 
-def check_limit(flow: AnyFlow, key: PlaceKey) -> None:
-    """Refuse a key of a limit that the stage has not: nothing would wait for it."""
-    _limit(flow, key.stage, key.place.partition("#")[0])
+def check_limit(flow: AnyFlow, key: PlaceKey) -> PerKey:
+    """Return the limit of a key. Refuse one of a limit that the stage has not: nothing would wait for it."""
+    return _limit(flow, key.stage, key.place.partition("#")[0])
+
+
+def shards_in(flow: AnyFlow, key: PlaceKey) -> int:
+    """Return how many shards a key has in the code. 1 where its stage or limit is gone."""
+    limits = [limit for stage in flow.stages if stage.name == key.stage for limit in stage.limits]
+    return next((limit.shards for limit in limits if limit.title == key.place.partition("#")[0]), 1)
 
 
 def _limit(flow: AnyFlow, name: str, title: str) -> PerKey:

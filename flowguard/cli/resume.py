@@ -9,7 +9,7 @@ import click
 
 from flowguard.aws.pause_rows import Pause
 from flowguard.cli.connection import flow_class
-from flowguard.cli.paused_keys import key_of, key_pauses
+from flowguard.cli.paused_keys import key_of, key_pauses, shards_in
 from flowguard.cli.paused_stages import check_stages, of_stages, pauses_of
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
@@ -49,7 +49,8 @@ def resume(
     if key is not None:
         if at_once is not None:
             raise click.UsageError("--at-once is for queues; a key goes on as its limit lets it")
-        sys.exit(0 if _resume_key(key_of(loaded, names, key), options, as_json=as_json) else NOT_DONE)
+        place = key_of(loaded, names, key)
+        sys.exit(0 if _resume_key(place, shards_in(loaded, place), options, as_json=as_json) else NOT_DONE)
     with pauses_of(loaded, options) as pauses:
         there = {pause.stage: pause for pause in pauses.now() if pause.flow == loaded.name}
         known = list(dict.fromkeys([*(stage.name for stage in loaded.stages), *there]))
@@ -62,10 +63,10 @@ def resume(
     sys.exit(0 if all(done) else NOT_DONE)
 
 
-def _resume_key(key: PlaceKey, options: dict[str, Any], *, as_json: bool) -> bool:
+def _resume_key(key: PlaceKey, shards: int, options: dict[str, Any], *, as_json: bool) -> bool:
     """Resume a key and print what was done. Answer whether it was paused."""
     with key_pauses(options) as pauses:
-        pause = pauses.resume(key)
+        pause = pauses.resume(key, shards)
     if as_json:
         facts = {
             "flow": key.flow,

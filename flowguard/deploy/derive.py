@@ -53,6 +53,7 @@ from flowguard.errors import shown
 from flowguard.flow import AnyFlow
 from flowguard.project.declared import TableKey, declared_tables, modules_of_flows
 from flowguard.stage import AnyStage
+from flowguard.worker.patience import MANY_RECEIVES
 
 LONGEST_NAME_AT_LAMBDA: Final = 64
 URL_SUFFIX: Final = "-url"
@@ -506,6 +507,17 @@ def _no_effect(section: str, name: str) -> str:
     return f"the options say [{section}.{shown(name)[1:-1]}], and nothing here is called that; it has no effect"
 
 
+def _few_receives(function: FoundFunction, queue: str | None, options: DeployOptions) -> Iterator[str]:
+    """Yield a note on a queue that gives up what has waited for a place of a limit only a few times."""
+    if function.once is None or not function.once.limits or function.kind is not FunctionKind.ONCE:
+        return
+    name = queue if queue is not None else plain_name(function.once)
+    receives = options.of_queue(name).max_receive_count
+    if receives < MANY_RECEIVES:
+        cause = f"{function.handler} has limits, and its queue {name!r} gives a record up after {receives} receives"
+        yield f"{cause}: each that finds no place is one. Say max_receive_count = {MANY_RECEIVES}, or more"
+
+
 def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options: DeployOptions) -> Iterator[str]:
     for function in functions:
         if note := what_calls_it_needs(function, options.settings):
@@ -517,6 +529,7 @@ def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options
             )
     for function in functions:
         chosen = options.of_function(function.attribute, function.handler)
+        yield from _few_receives(function, chosen.queue, options)
         if not chosen.policies and chosen.role is None and (calls := note_of(function)) is not None:
             yield calls
     for place in _unknown(flows):

@@ -143,6 +143,12 @@ def keys_of(rule: OnceRule, run_table: str) -> KeyTable:
     return rule.table if rule.table is not None else KeyTable(run_table, "pk", "sk", "ttl")
 
 
+def key_actions(function: FoundFunction) -> tuple[str, ...]:
+    """Return what a function under ``@once`` does in the table of its keys. The item of a limit's key is put."""
+    has_limits = function.once is not None and bool(function.once.limits)
+    return ("dynamodb:PutItem", "dynamodb:UpdateItem") if has_limits else ("dynamodb:UpdateItem",)
+
+
 def plain_name(rule: OnceRule) -> str:
     """Return the rule's name in the signs that Lambda and SQS take."""
     return re.sub("[^A-Za-z0-9_-]", "-", rule.name)
@@ -158,7 +164,8 @@ def what_calls_it_needs(function: FoundFunction, settings: SettingsOptions) -> s
     table, prefix = keys_of(function.once, settings.table).name, settings.prefix or "flowguard/"
     bucket = f", s3:GetObject and s3:PutObject on {settings.bucket}/{prefix}*" if settings.bucket is not None else ""
     where = f"{function.handler} is under @once({function.once.name!r})"
-    return f"{where}, and what calls it is your own: give its role dynamodb:UpdateItem on the table {table!r}{bucket}"
+    actions = " and ".join(key_actions(function))
+    return f"{where}, and what calls it is your own: give its role {actions} on the table {table!r}{bucket}"
 
 
 def flows_of(functions: Iterable[FoundFunction]) -> tuple[AnyFlow, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from flowguard.deploy.codec_uses import codec_permissions
-from flowguard.deploy.found import FoundFunction, FunctionKind, keys_of
+from flowguard.deploy.found import FoundFunction, FunctionKind, key_actions, keys_of
 from flowguard.deploy.kafka_access import kafka_access
 from flowguard.deploy.needs import Permission, StreamNeed, Target
 from flowguard.deploy.options import SettingsOptions
@@ -93,8 +93,9 @@ def permissions_of(
     _of_its_kind(allowed, function, reads, scope, settings)
     for queue in reads.values():
         allowed.on(Target.QUEUE, queue.name, *RECEIVES)
-        if function.once is None:
-            # a record that another worker has is hidden while that has it, and one that has met an outage for a while
+        if function.once is None or function.once.limits:
+            # a record that another worker has is hidden while that has it, one that has met an outage for a while, and
+            # one that has found no place under @once
             allowed.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
     for stream in streams:
         _stream(allowed, function, name, stream)
@@ -131,7 +132,7 @@ def _of_its_kind(
         case FunctionKind.STARTS:
             _starts(allowed, function, settings)
         case FunctionKind.ONCE | FunctionKind.CALLED:
-            allowed.on(Target.TABLE, _keys(function, settings), "dynamodb:UpdateItem")
+            allowed.on(Target.TABLE, _keys(function, settings), *key_actions(function))
         case _:
             assert_never(function.kind)
 

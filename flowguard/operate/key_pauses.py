@@ -9,6 +9,7 @@ from typing import NamedTuple
 from flowguard.aws.dead_letter_queue import Unusable, explained
 from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.errors import OtherRelease, PlacesBusy
+from flowguard.limit import shards_of
 from flowguard.protocol.places import Change, KeyPause, Places, paused, resumed
 from flowguard.worker.place_store import PlaceKey, PlaceStore
 
@@ -16,7 +17,7 @@ from flowguard.worker.place_store import PlaceKey, PlaceStore
 class PausedKey(NamedTuple):
     """A key with its pause. ``is_new`` where nobody has paused it before.
 
-    ``at_work`` counts the hops that hold a place and go on, ``in_line`` those that wait, 50 at most.
+    ``at_work`` counts the hops that hold a place and go on, ``in_line`` those that wait, 50 at most for each shard.
     """
 
     pause: Pause
@@ -36,37 +37,44 @@ class KeyPauses:
         self._places = places
         self._nonce = nonce
 
-    def pause(self, key: PlaceKey, why: str, now: int) -> PausedKey:
-        """Pause a key. An earlier pause keeps its time and reason, but for one of the key's own.
+    def pause(self, key: PlaceKey, why: str, now: int, shards: int = 1) -> PausedKey:
+        """Pause a key in all its shards. An earlier pause keeps its time and reason, but for one of the key's own.
 
-        The row is written before the key's item, and is there after it, also where the key is resumed meanwhile. Raises
-        :class:`Unusable`.
+        The row is written before the key's items, and is there after them, also where the key is resumed meanwhile.
+        Raises :class:`Unusable`.
         """
         there = self.of(key)
         is_new = there is None or there.until > 0
-        pause = Pause(*key[:2], "", now, why, {}, nonce=self._nonce(), place=key.place) if is_new else there
+        pause = Pause(*key[:2], "", now, why, {}, place=key.place) if is_new else there
         assert pause is not None  # noqa: S101 - an earlier one is there
-        if is_new:
+        if is_new or pause.shards < shards:
+            pause = pause._replace(shards=shards, nonce=self._nonce())
             self._write(pause, there)
-        seen = self._change(key, lambda places: paused(places, KeyPause(pause.since, pause.why)))
+        each = [
+            self._change(item, lambda places: paused(places, KeyPause(pause.since, pause.why)))
+            for item in _items(key, pause.shards)
+        ]
         if self.of(key) is None:
             self._write(pause)
-        return PausedKey(pause, len(seen.held), len(seen.line), is_new)
+        at_work, in_line = (sum(map(len, of)) for of in zip(*((seen.held, seen.line) for seen in each), strict=True))
+        return PausedKey(pause, at_work, in_line, is_new)
 
-    def resume(self, key: PlaceKey) -> Pause | None:
+    def resume(self, key: PlaceKey, shards: int = 1) -> Pause | None:
         """End the pause of a key, and return it. None where the key was not paused. Raises :class:`Unusable`.
 
-        Nobody in line is called: each looks again within 15 minutes, and calls those before it.
+        That is in the shards that it had when it was paused, or in so many where no row says that. Nobody in line is
+        called: each looks again within 15 minutes, and calls those before it.
         """
         there = self.of(key)
         before: KeyPause | None = None
 
         def ended(places: Places) -> Change:
             nonlocal before
-            before = places.pause
+            before = before or places.pause
             return resumed(places)
 
-        self._change(key, ended)
+        for item in _items(key, shards if there is None else there.shards):
+            self._change(item, ended)
         if there is None:
             return None if before is None else Pause(*key[:2], "", before.since, before.why, {}, place=key.place)
         with _explained(key):
@@ -102,6 +110,11 @@ class KeyPauses:
 def _explained(key: PlaceKey) -> Iterator[None]:
     with explained(_name(key)):
         yield
+
+
+def _items(key: PlaceKey, shards: int) -> list[PlaceKey]:
+    """Return the items of a key, one for each shard."""
+    return [key._replace(place=place) for place in shards_of(key.place, shards)]
 
 
 def _name(key: PlaceKey) -> str:

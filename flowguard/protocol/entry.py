@@ -6,7 +6,7 @@
     (no entry) ───────────────▶ RUNNING ───────────────────────▶ COMPLETED ──── expires ──▶ as if there were none
                                 │  ▲
                         raised  ▼  │ claim: the lease is over, or the attempt was freed
-                               FAILED
+                               FAILED, or FREE where no place of a limit was free
 
 Values only, no expressions. Times are ms since 1970.
 """
@@ -30,6 +30,8 @@ class EntryStatus(StrEnum):
     """A call is at work until its lease ends. After that it has died, and the next one of its payload takes the key."""
     FAILED = "FAILED"
     """The last call raised, and the next one takes the key."""
+    FREE = "FREE"
+    """The last call found no place of a limit and called nothing. The next one takes the key."""
     COMPLETED = "COMPLETED"
 
 

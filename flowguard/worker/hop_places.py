@@ -118,7 +118,8 @@ class HopPlaces:
         """
         if is_left_over(self._own_claim):
             raise NoPlace(self._left_over)
-        places = [(limit, limit.place_of(payload)) for limit in self._limits if limit.window or not self._calls]
+        limits = [limit for limit in self._limits if limit.window or not self._calls]
+        places = [(limit, limit.place_of(payload, self._hop.object_id)) for limit in limits]
         waits_for = None if self._turn is None else self._turn.place
         for limit, place in sorted(places, key=lambda pair: (pair[0].window > 0, pair[1] != waits_for)):
             if place is not None:
@@ -134,7 +135,7 @@ class HopPlaces:
         """Take a place, or note once more that it is taken. Raises :class:`NoPlace` where none is free."""
         limit, key, name, holder, seen = mine
         ends = (self._services.clock.now() + longest_lease(self._arrival)) // 1000
-        free = Take(name, holder, limit.most, ends) if self._turn is None and seen is None else None
+        free = Take(name, holder, limit.most_of(key.place), ends) if self._turn is None and seen is None else None
         before = self._own_claim.before  # of a run that was reset it has another owner than the handler at work
         ended = None if before is None else before.owner
 
@@ -338,7 +339,7 @@ class HopPlaces:
     def _delay(self, full: _Full, *, can_be_called: bool) -> int:
         """Return after how many seconds the hop looks again. Looks are spread."""
         places = None if full.seen is None else full.seen.places
-        ms = rest_before_look(places, self._hop, self._terms(full.limit), can_be_called=can_be_called)
+        ms = rest_before_look(places, self._hop, self._terms(full.limit, full.key), can_be_called=can_be_called)
         ms += round(max(ms, SHORTEST_LOOK) / 2 * self._services.draw.random())
         return -(-min(max(self._bounded(ms), SHORTEST_LOOK), LONGEST_LOOK) // 1000)
 
@@ -362,7 +363,7 @@ class HopPlaces:
         """Change the item of a key, and call whose turn has come."""
         changed = self._services.store.places.change(
             key,
-            lambda places: decide(places, self._terms(limit)),
+            lambda places: decide(places, self._terms(limit, key)),
             self._services.ids.new(),
             seen,
             short=short,
@@ -371,8 +372,8 @@ class HopPlaces:
         self._messages.follow(key, changed.change)
         return changed
 
-    def _terms(self, limit: PerKey) -> Terms:
-        return Terms(limit.most, self._services.clock.now(), longest_lease(self._arrival), limit.window)
+    def _terms(self, limit: PerKey, key: PlaceKey) -> Terms:
+        return Terms(limit.most_of(key.place), self._services.clock.now(), longest_lease(self._arrival), limit.window)
 
     def _key(self, place: str) -> PlaceKey:
         return PlaceKey(self._arrival.flow.name, self._arrival.message.stage, place)

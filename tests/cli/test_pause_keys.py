@@ -80,6 +80,57 @@ def test_a_key_that_has_paused_itself_is_named_and_resumed_by_the_same_commands(
     assert [row["pk"]["S"].partition("#")[0] for row in rows(stack)] == ["limit"]
 
 
+class Pack(Stage[dict[str, str]], name="pack", limit=PerKey("customer", at_once=3, shards=3)):
+    def handle(self, order: dict[str, str], step: Step) -> Outcome:
+        return Done()
+
+
+class Label(Stage[dict[str, str]], name="label", then="pack", limit=PerKey("customer", at_once=3)):
+    def handle(self, order: dict[str, str], step: Step) -> Outcome:
+        return Done()
+
+
+class Packed(Flow, name="packed", object_id="order_id"):
+    stages = (Label, Pack)
+
+
+def test_a_key_with_shards_is_paused_in_all_of_them_and_shown_once(stack: Stack, clock: ManualClock) -> None:
+    flow = ("tests.cli.test_pause_keys:Packed", "--stage", "pack", "--key", "customer=c1")
+    said = run(clock, "pause", *flow, "--why", WHY).stdout
+    assert said.endswith("0 at work and 0 in line\n")
+    paused = [row["pk"]["S"] for row in rows(stack) if "pause" in row]
+    base = said.split()[3]
+    assert sorted(paused) == [f"limit#packed#pack#{base}{shard}" for shard in ("", "~1", "~2")]
+    assert len(run(clock, "stats", "--flow", "packed", "--json").stdout.splitlines()) == 1
+    run(clock, "resume", *flow)
+    assert [row for row in rows(stack) if "pause" in row or row["pk"]["S"] == "pause"] == []
+
+
+def test_a_key_whose_row_is_gone_is_resumed_in_the_shards_of_its_stage(stack: Stack, clock: ManualClock) -> None:
+    flow = "tests.cli.test_pause_keys:Packed"
+    for stage in ("label", "pack"):
+        run(clock, "pause", flow, "--stage", stage, "--key", "customer=c1", "--why", WHY)
+    for row in rows(stack):
+        if row["pk"]["S"] == "pause":
+            assert row.get("shards") == ({"N": "3"} if "#pack#" in row["sk"]["S"] else None)
+            stack.client("dynamodb").delete_item(TableName="flowguard", Key={"pk": row["pk"], "sk": row["sk"]})
+    for stage, left in (("label", 3), ("pack", 0)):
+        run(clock, "resume", flow, "--stage", stage, "--key", "customer=c1")
+        assert len([row for row in rows(stack) if "pause" in row]) == left
+    assert len(rows(stack)) == 4, "a key without shards has one item"
+
+
+def test_the_pause_of_a_key_remembers_its_shards_where_the_stage_is_gone(stack: Stack, clock: ManualClock) -> None:
+    flow = "tests.cli.test_pause_keys:Packed"
+    key = run(clock, "pause", flow, "--stage", "pack", "--key", "customer=c1", "--why", WHY).stdout.split()[3]
+    for row in rows(stack):  # the release after it calls the stage otherwise
+        for name in ("pk", "sk"):
+            row[name] = {"S": row[name]["S"].replace("#pack#", "#gone#")}
+        stack.client("dynamodb").put_item(TableName="flowguard", Item=row)
+    run(clock, "resume", flow, "--stage", "gone", "--key", key)
+    assert [row for row in rows(stack) if "pause" in row and "#gone#" in row["pk"]["S"]] == []
+
+
 def test_a_key_is_named_by_its_digest_as_well(stack: Stack, clock: ManualClock) -> None:
     pause(clock, *CHARGE)
     [line] = [json.loads(line) for line in stats_lines_of(clock)]

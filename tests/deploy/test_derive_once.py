@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowguard import KeyTable, lambda_handler, once
+from flowguard import KeyTable, PerKey, lambda_handler, once
 from flowguard.deploy.found import FunctionKind, find_functions
 from flowguard.deploy.needs import Deployment, Role, Target
 from flowguard.deploy.problems import CannotDeploy
@@ -79,6 +79,32 @@ def test_it_may_write_its_keys_and_read_its_queue_and_nothing_else(deploy: Deplo
         (Target.TABLE, "runs", ("dynamodb:UpdateItem",)),
     ]
     assert dict(function.environment) == {"FLOWGUARD_TABLE": "runs", "FLOWGUARD_BUCKET": "long-texts"}
+
+
+def test_one_with_limits_may_put_the_items_of_their_keys_and_hide_its_records(deploy: Deploy) -> None:
+    limit = PerKey("body.merchant", at_once=1)
+    [function] = deploy(handler=charge_of(limit=limit, table="keys").batch).functions
+    hides = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl")
+    assert [(one.on, one.name, one.actions) for one in function.permissions if one.on is not Target.LOGS] == [
+        (Target.QUEUE, "charge", (*hides, "sqs:ReceiveMessage")),
+        (Target.TABLE, "keys", ("dynamodb:PutItem", "dynamodb:UpdateItem")),
+    ]
+    [note] = deploy(charge=charge_of(limit=limit)).notes
+    assert note.endswith("give its role dynamodb:PutItem and dynamodb:UpdateItem on the table 'flowguard'")
+
+
+@pytest.mark.parametrize(("receives", "is_noted"), [(99, True), (100, False)])
+def test_a_queue_that_gives_up_what_waits_for_a_place_is_noted(deploy: Deploy, receives: int, is_noted: bool) -> None:
+    options: dict[str, Any] = {"queues": {"charge": {"max_receive_count": receives}}}
+    free, limited = charge_of().batch, charge_of(limit=PerKey("body.merchant", at_once=1))
+    assert deploy(options, handler=free).notes == ()
+    notes = deploy(options, handler=limited.batch).notes
+    assert [f"its queue 'charge' gives a record up after {receives} receives: each" in note for note in notes] == (
+        [True] * is_noted
+    )
+    assert not any("receives" in note for note in deploy(options, charge=limited).notes), "what calls it is another's"
+    options = {"queues": {"other": {"max_receive_count": receives}}, "functions": {"handler": {"queue": "other"}}}
+    assert len(deploy(options, handler=limited.batch).notes) == is_noted
 
 
 def test_the_options_name_its_queue(deploy: Deploy) -> None:

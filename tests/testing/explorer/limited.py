@@ -65,5 +65,31 @@ class Payments(Flow, name="payments", object_id="order_id"):
     stages = (Pay,)
 
 
+class Pack(Stage[Order], name="pack", limit=PerKey("customer", at_once=3, shards=2)):
+    """Its second shard has one place."""
+
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.put("charged", {"id": order.order_id})
+        return Done()
+
+
+class Packed(Flow, name="packed", object_id="order_id"):
+    stages = (Pack,)
+
+
+class Tell(Stage[Order], name="tell", limit=PerKey("customer", per=timedelta(minutes=1), count=3, shards=2)):
+    """In its second shard one begins in a minute."""
+
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.put("charged", {"id": order.order_id})
+        return Done()
+
+
+class Told(Flow, name="told", object_id="order_id"):
+    stages = (Tell,)
+
+
 TABLES: Final = {"charged": "id"}
 ORDERS: Final = (Order(order_id="o1"), Order(order_id="o2"))
+OF_ONE_SHARD: Final = (Order(order_id="o2"), Order(order_id="o3"))
+"""Both are of the second shard."""

@@ -33,7 +33,7 @@ def places_are_kept(history: History, flows: Sequence[AnyFlow]) -> Iterator[Prob
         yield from _kept(version, limits)
         yield from _paused(version, before.get(version.key, NOBODY))
         before[version.key] = version.places
-    yield from _at_work(history, {name: limit.at_once for name, limit in limits.items() if limit.at_once is not None})
+    yield from _at_work(history, {name: limit for name, limit in limits.items() if limit.at_once is not None})
     yield from _begun(history, limits)
 
 
@@ -58,11 +58,11 @@ def _begun(history: History, limits: Mapping[str, PerKey]) -> Iterator[Problem]:
                 continue
             since = handler.at - limit.per // _MS
             begun = [other for other in history.limited[: number + 1] if key in other.keys and other.at > since]
-            if len(begun) > limit.most:
-                yield Problem("I24", key, f"more handlers have begun in {limit.per} than may", limit.most, len(begun))
+            if len(begun) > (most := limit.most_of(key)):
+                yield Problem("I24", key, f"more handlers have begun in {limit.per} than may", most, len(begun))
 
 
-def _at_work(history: History, limits: Mapping[str, int]) -> Iterator[Problem]:
+def _at_work(history: History, limits: Mapping[str, PerKey]) -> Iterator[Problem]:
     """Check that each handler which is called finds a place free of those that are at work.
 
     A hop is at work until its commit, until its attempt has failed, or until its lease is over. A worker that is dead
@@ -70,8 +70,9 @@ def _at_work(history: History, limits: Mapping[str, int]) -> Iterator[Problem]:
     """
     for number, handler in enumerate(history.limited):
         for key in handler.keys:
-            if (at_once := limits.get(key.rpartition("#")[0])) is None:
+            if (limit := limits.get(key.rpartition("#")[0])) is None:
                 continue
+            at_once = limit.most_of(key)
             others = [other for other in history.limited[:number] if key in other.keys and other.until >= handler.at]
             at_work = {other.hop for other in others if _end(history, other) > handler.calls} | {handler.hop}
             if len(at_work) > at_once:
@@ -97,11 +98,12 @@ def _kept(version: PlacesVersion, limits: Mapping[str, PerKey]) -> Iterator[Prob
     limit = limits[version.key.rpartition("#")[0]]
     beyond = 0 if limit.window else SKEW
     live = [holder for holder in version.places.held.values() if holder.until + beyond >= version.at]
-    if len(live) > limit.most:
-        yield Problem("I22", version.key, "more hops hold a place than may", limit.most, len(live))
+    most = limit.most_of(version.key)
+    if len(live) > most:
+        yield Problem("I22", version.key, "more hops hold a place than may", most, len(live))
     others = [token for token in version.places.line if token not in version.places.held]
     line = sorted((version.places.line[token].arrival, token) for token in others)
-    free = max(limit.most - len(live), 0)
+    free = max(most - len(live), 0)
     if version.places.pause is not None:
         free = min(free, trials(version.places))
     first = [version.places.line[token] for _, token in line][:free]

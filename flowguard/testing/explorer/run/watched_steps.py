@@ -122,7 +122,7 @@ def _began(stage: AnyStage, given: tuple[Any, ...], watching: Watching) -> Limit
     if watching.worker is None or not stage.limits:
         return None
     payload, step = given
-    places = [limit.place_of(payload) for limit in stage.limits]
+    places = [limit.place_of(payload, step.object_id) for limit in stage.limits]
     keys = tuple(f"limit#{step._message.flow}#{stage.name}#{place}" for place in places if place is not None)
     hop, history = (step.object_id, step.request_id, step.hop), watching.history
     item = history.latest()[f"run#{step._message.flow}#{step.object_id}"]

@@ -342,6 +342,53 @@ def test_a_guard_that_is_taken_away_is_missed(
     assert rule in missed()
 
 
+# -- shards
+
+
+@pytest.fixture
+def packed() -> History:
+    return history_of(limited.Packed, limited.OF_ONE_SHARD, "none", tables=limited.TABLES)
+
+
+def test_hops_of_one_shard_have_the_places_of_that_alone(packed: History) -> None:
+    assert {version.key.partition("~")[2] for version in packed.places} == {"1"}
+    assert {key.partition("~")[2] for handler in packed.limited for key in handler.keys} == {"1"}
+    assert packed_rules(packed) == set()
+
+
+def packed_rules(history: History) -> set[str]:
+    return {problem.rule for problem in broken(history, [limited.Packed], ())}
+
+
+@pytest.mark.parametrize(("shard", "wrong"), [("", set()), ("~1", {"I22"})])
+def test_each_shard_has_its_own_number_of_places(packed: History, shard: str, wrong: set[str]) -> None:
+    last = packed.places[0]
+    until, key = last.at + 1_000, last.key.partition("~")[0] + shard
+    held = {"a": Holder("1", until), "b": Holder("2", until)}
+    packed.places.append(replace(last, key=key, places=Places(held)))
+    assert packed_rules(packed) == wrong
+
+
+def test_two_at_work_in_a_shard_with_one_place_are_found(packed: History) -> None:
+    first, second = packed.limited
+    second.calls = commits_of(packed, first.worker)[0] - 1
+    assert packed_rules(packed) == {"I22"}
+
+
+@pytest.mark.parametrize(("apart", "wrong"), [(59_999, {"I24"}), (60_000, set())])
+def test_two_that_begin_in_a_shard_with_one_start_are_found(apart: int, wrong: set[str]) -> None:
+    history = history_of(limited.Told, limited.OF_ONE_SHARD, "none", tables=limited.TABLES)
+    first, second = history.limited
+    second.at = first.at + apart
+    assert {problem.rule for problem in broken(history, [limited.Told], ())} == wrong
+
+
+@pytest.mark.slow("explores a flow whose runs meet")
+def test_whatever_fails_once_the_limit_of_a_shard_is_kept() -> None:
+    report = explore(limited.Packed, limited.OF_ONE_SHARD, tables=limited.TABLES, engine=in_memory)
+    assert report.violations == (), str(report)
+
+
 def test_the_places_are_those_of_the_key(found: History) -> None:
     assert {type(version.places) for version in found.places} == {Places}
     assert {version.key.rpartition("#")[0] for version in found.places} == {KEYS}
