@@ -55,6 +55,7 @@ from flowguard.start_function import StartHandler
 NOT_LOADED: Final = 3
 """The exit code where the modules cannot be loaded or deployed. What is wrong was said."""
 
+_MOST_AT_ONCE: Final = 1_000
 _TABLE: Final[str] = Settings.model_fields["table"].default
 _KEYS: Final = ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS")
 _ANSWERS_URL: Final = "FLOWGUARD_ANSWERS_URL"
@@ -82,13 +83,21 @@ class Order(NamedTuple):
         return cls(tuple(modules), *others)
 
 
+def with_room(options: DeployOptions) -> DeployOptions:
+    """Return the options with a bound that lanes share. Nothing is bounded here, so nobody has to say one."""
+    if options.defaults.max_concurrency is not None:
+        return options
+    defaults = options.defaults.model_copy(update={"max_concurrency": _MOST_AT_ONCE})
+    return options.model_copy(update={"defaults": defaults})
+
+
 def main(order: Order) -> int:
     """Serve until standard input ends, and return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the starter stops this process
     say = _speaker()
     try:
         read = DeployOptions.read(Path(order.options)) if order.options is not None else DeployOptions()
-        options = read.of_environment(os.environ)
+        options = with_room(read.of_environment(os.environ))
         base = os.environ.get(_ANSWERS_URL, order.answers_url)
         for function in (options.defaults, *options.functions.values()):
             os.environ.update(function.environment)
