@@ -55,6 +55,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "guides/by-the-clock",
         "guides/limits",
         "guides/fairness",
+        "guides/lanes",
         "guides/caches",
         "guides/once-per-key",
         "guides/without-a-lease",
