@@ -255,7 +255,7 @@ def test_a_message_that_can_never_work_ends_its_run_at_once(at: Scene) -> None:
 
 def test_a_record_of_a_topic_is_not_published_to_all_who_listen(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic(at.aws.client("sns").create_topic(Name="ordered")["TopicArn"])
-    monkeypatch.setattr(at.flow, "inbox_of", lambda stage: topic)
+    monkeypatch.setattr(at.flow, "inbox_of", lambda stage, carried=None: topic)
     assert give_up(at, at.message())["batchItemFailures"]
     assert (at.item(), at.told(EventType.SENT), at.told(EventType.BROKEN)) == (None, 0, 0)
     attributes = record(at.message())["attributes"] | {
