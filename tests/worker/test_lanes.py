@@ -25,7 +25,7 @@ from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.world import START, World
 from flowguard.stage import Stage
 from flowguard.step import Step
-from flowguard.testing import FlowClock, FlowRunner, sqs_event
+from flowguard.testing import FlowClock, FlowRunner, sns_event, sqs_event
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import LANE, PLACE
 from flowguard.wire.signing import UNSIGNED
@@ -49,7 +49,10 @@ def lanes(flow: str, **options: Any) -> dict[str, Any]:
 
 def played(circle: Circle, queue: str = "a-urgent", **attributes: str) -> list[tuple[str, str | None]]:
     """Return the queues of all messages that one request to the flow ``a`` leads to, each with the lane it names."""
-    event = sqs_event(queue, {"id": "o1"}, message_id="m1", sent_at=START, attributes=attributes)
+    return sent_after(circle, sqs_event(queue, {"id": "o1"}, message_id="m1", sent_at=START, attributes=attributes))
+
+
+def sent_after(circle: Circle, event: Any) -> list[tuple[str, str | None]]:
     with (
         VirtualTime(START) as clock,
         MemoryAWS(clock) as aws,
@@ -136,6 +139,16 @@ def test_a_started_flow_may_be_given_another_lane() -> None:
     assert starts_in("normal") == [("b", "normal")]
 
 
+def test_a_record_that_no_queue_brought_is_tried_again_in_the_lane_that_it_names() -> None:
+    def by_topic(**attributes: str) -> str:
+        circle = Circle(a=(fails, lanes("a")))
+        event = sns_event("told", {"id": "o1"}, message_id="m1", published_at=START, attributes=attributes)
+        return sent_after(circle, event)[0][0]
+
+    assert by_topic(lane="urgent") == "a-urgent"
+    assert by_topic() == "a"
+
+
 class Work(BaseModel):
     name: str
     of: str
@@ -158,6 +171,32 @@ def test_a_run_that_waits_at_a_limit_comes_back_in_its_lane() -> None:
         assert len(result.deliveries) > 3, "some have waited"
         assert {delivered.queue for delivered in result.deliveries} == {"works-urgent"}
         assert [run.status for run in result.runs()] == ["COMPLETED"] * 3
+
+
+class Bursts(
+    Flow,
+    name="bursts",
+    object_id="name",
+    debounce=timedelta(seconds=30),
+    inbox=(Lane("normal", "bursts"), Lane("urgent", "bursts-urgent")),
+):
+    stages = (Do,)
+
+
+@pytest.mark.parametrize(("flow", "queue"), [(Works, "works"), (Bursts, "bursts")])
+@pytest.mark.parametrize(("lane", "end"), [({}, ""), ({"lane": "urgent"}, "-urgent")])
+def test_what_no_queue_brought_waits_in_the_lane_that_it_names(
+    flow: AnyFlow, queue: str, lane: dict[str, str], end: str
+) -> None:
+    """For a place of a limit, or for the end of a burst."""
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.serve(flow)
+        for number in range(2):
+            work = Work(name=f"w{number}", of="acme")
+            runner.deliver(sns_event("told", work, message_id=f"m{number}", published_at=START, attributes=lane))
+        result = runner.run()
+        assert {delivered.queue for delivered in result.deliveries} == {None, f"{queue}{end}"}
+        assert [run.status for run in result.runs()] == ["COMPLETED"] * 2
 
 
 # -- what carries it --------------------------------------------------------------------------------------------------
