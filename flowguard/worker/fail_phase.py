@@ -201,7 +201,7 @@ class FailPhase:
         return kept(arrival, Verdict.CLAIMED, "").kept(why, for_minutes=refusal.for_minutes)
 
     def _retried(self, arrival: Arrival, message: Message, delay: int, continued: int | None = None) -> Send:
-        (_, inbox), signer = arrival.flow.entrance(message.carried), self._services.signer
+        (_, inbox), signer = arrival.flow.entrance(), self._services.signer
         return retried(message, arrival.envelope, delay, signer, continued, inbox)
 
     def continued(self, arrival: Arrival, claim: Claim, requests: int, burst: Burst | None) -> Ending:

@@ -23,7 +23,7 @@ def beside_stream(
     """
     if not arrival.envelope.source.is_stream:
         raise missing
-    (_, inbox), epoch = arrival.flow.entrance(arrival.message.carried), claim.item.epoch
+    (_, inbox), epoch = arrival.flow.entrance(), claim.item.epoch
     try:
         onward = retried(arrival.message, arrival.envelope, 0, services.signer, epoch, inbox)
     except TooLarge:

@@ -48,7 +48,7 @@ def comes_back(arrival: Arrival, signer: Signer) -> bool:
     """
     if arrival.envelope.queue_arn is not None:
         return True
-    (_, inbox), message = arrival.flow.entrance(arrival.message.carried), arrival.message
+    (_, inbox), message = arrival.flow.entrance(), arrival.message
     try:
         retried(message, arrival.envelope, 0, signer, continued=0, inbox=inbox)
     except TooLarge:

@@ -40,7 +40,7 @@ class TurnMessages:
 
         ``epoch`` is that of the claim which has found no place.
         """
-        envelope, (_, inbox) = self._arrival.envelope, self._arrival.flow.entrance(self._arrival.message.carried)
+        envelope, (_, inbox) = self._arrival.envelope, self._arrival.flow.entrance()
         to: Destination = inbox if envelope.queue_arn is None else Queue(envelope.queue_arn)
         group = self._arrival.message.object_id if envelope.queue_arn is None else None
         message = self._arrival.message._replace(turn=turn, since=self._since)

@@ -19,9 +19,11 @@ from flowguard.operate.begun_anew import NotAnew, begin_again, first_in_letters
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Status
 from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import normalize_record
 from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer, signed_attributes
 from flowguard.worker.dead_letters import Letter
+from flowguard.worker.plan import dead_letter
 from tests.scene import START, Order, Orders
 from tests.worker.test_dead_letters import ERROR, STAGE_QUEUE, message, parked, raw, received, run
 
@@ -60,8 +62,9 @@ class Laned(Flow, name="orders", object_id="order_id"):
 
 
 def test_a_run_begins_anew_in_the_lane_of_its_letter() -> None:
-    moved = received(FIRST.body, FIRST.attributes(), DeadLetterQueueSourceArn=STAGE_QUEUE)
-    letter = Letter.read(moved, now=START, flow=Laned)
+    record = {**received(FIRST.body, FIRST.attributes()), "EventSourceARN": STAGE_QUEUE}
+    send = dead_letter(Laned, FIRST, ERROR, normalize_record(record))
+    letter = Letter.read(received(send.body, dict(send.attributes)), now=START, flow=Laned)
     found = first_in_letters(Laned, "o1", TAKEN_BACK, queue_of(letter), UNSIGNED)
     assert found.carried == {"lane": Attribute.string("urgent")}
 
