@@ -144,6 +144,8 @@ def test_two_stages_that_share_a_queue_share_all_lanes_of_it() -> None:
         assert problem.startswith(told)
     (problem,) = problems(lambda: flow(first, stage("ship")))
     assert problem.startswith(told), "the inbox of the flow is named as the lane is"
+    (problem,) = problems(lambda: flow(stage(then="ship", inbox="orders"), stage("ship", inbox=BOTH)))
+    assert problem.startswith(told), "whichever is first"
 
 
 def test_an_attribute_is_left_for_the_lane() -> None:
@@ -153,8 +155,9 @@ def test_an_attribute_is_left_for_the_lane() -> None:
     (problem,) = problems(lambda: flow(inbox=BOTH, carry=tuple("abcdefg")))
     assert problem.startswith("it carries 7 attributes; beside flowguard's own")
     assert flow(inbox=BOTH, carry=("lane", *"abcde")).carry == ("lane", *"abcde")
-    (problem,) = problems(lambda: flow(inbox=BOTH, carry="who"))
-    assert problem.startswith("carry is 'who'; write a tuple")
+    for carry in ("who", None):
+        (problem,) = problems(lambda given=carry: flow(inbox=BOTH, carry=given))
+        assert problem.startswith(f"carry is {carry!r}; write a tuple")
 
 
 def test_the_queue_of_a_lane_brings_no_answers_from_outside() -> None:

@@ -144,7 +144,7 @@ def _stream(allowed: _Allowed, function: FoundFunction, name: str, stream: Strea
     else:
         _of_shards(allowed, stream)
     allowed.on(Target.QUEUE, stream.undelivered, "sqs:SendMessage")
-    allowed.sends(inbox for flow, stage in function.stages if stage is flow.entry() for inbox in flow.inboxes_of(stage))
+    allowed.sends(flow.inbox_of(stage) for flow, stage in function.stages if stage is flow.entry())
 
 
 def _of_shards(allowed: _Allowed, stream: StreamNeed) -> None:

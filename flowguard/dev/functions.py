@@ -43,6 +43,7 @@ from flowguard.events import Observer
 from flowguard.observers.combined import combined
 from flowguard.observers.named import named_observers
 from flowguard.once_function import OnceServices
+from flowguard.operate.stage_pauses import MOST_AT_ONCE
 from flowguard.project.loading import NoSuchFlow
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
@@ -55,7 +56,6 @@ from flowguard.start_function import StartHandler
 NOT_LOADED: Final = 3
 """The exit code where the modules cannot be loaded or deployed. What is wrong was said."""
 
-_MOST_AT_ONCE: Final = 1_000
 _TABLE: Final[str] = Settings.model_fields["table"].default
 _KEYS: Final = ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS")
 _ANSWERS_URL: Final = "FLOWGUARD_ANSWERS_URL"
@@ -87,7 +87,7 @@ def with_room(options: DeployOptions) -> DeployOptions:
     """Return the options with a bound that lanes share. Nothing is bounded here, so nobody has to say one."""
     if options.defaults.max_concurrency is not None:
         return options
-    defaults = options.defaults.model_copy(update={"max_concurrency": _MOST_AT_ONCE})
+    defaults = options.defaults.model_copy(update={"max_concurrency": MOST_AT_ONCE})
     return options.model_copy(update={"defaults": defaults})
 
 

@@ -107,6 +107,24 @@ def test_a_lane_of_two_stages_is_paused_for_both(stack: Stack, clock: ManualCloc
     assert on(stack) == EVERYWHERE - {"orders-urgent"}
 
 
+class Plain(First, name="take", then=(), inbox="orders"):
+    pass
+
+
+class Earlier(Flow, name="orders", object_id="id"):
+    """The flow from before it had lanes."""
+
+    stages = (Plain,)
+
+
+def test_a_lane_that_a_flow_has_no_more_is_resumed_by_its_name_alone(stack: Stack, clock: ManualClock) -> None:
+    run(clock, "pause", ORDERS, "--why", WHY, "--stage", "take")
+    run(clock, "resume", f"{__name__}:Earlier", "--stage", "take")
+    assert on(stack) == EVERYWHERE - {"orders-urgent"}
+    run(clock, "resume", f"{__name__}:Earlier", "--stage", "take/urgent")
+    assert on(stack) == EVERYWHERE
+
+
 # -- send -------------------------------------------------------------------------------------------------------------
 
 

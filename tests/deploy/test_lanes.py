@@ -129,6 +129,13 @@ def test_shares_follow_the_names_of_an_environment() -> None:
     assert take.at_once("staging-orders-urgent") == 15
 
 
+def test_each_function_of_the_flow_knows_how_the_queue_of_a_lane_is_called() -> None:
+    options = DeployOptions.model_validate({**laned.OPTIONS, "queues": {"orders-urgent": {"name": "fast"}}})
+    by_name = {each.name: dict(each.environment) for each in needs("tests.deploy.laned", options=options).functions}
+    for name in ("orders-take", "orders-ship", "orders-dead-letters"):
+        assert "fast" in by_name[name]["FLOWGUARD_NAMES"], name
+
+
 def test_the_graph_of_a_flow_shows_its_lanes() -> None:
     graph = graph_of(laned.Orders)
     entering = [edge.source for edge in graph.edges if edge.line is EdgeKind.ENTERS]
@@ -172,6 +179,15 @@ def test_lanes_need_a_bound_that_they_share(options: dict[str, int], most: str) 
         "by their weights, and each gets 2 or more: say 4 or more under [functions.…] of the options",
     )
     assert deployed(Orders, max_concurrency=4).functions[0].shares == (("orders", 2), ("orders-urgent", 2))
+
+
+def test_a_lane_that_brings_answers_too_takes_retries() -> None:
+    class Told(Flow, name="told", object_id="order_id", answers="orders-urgent"):
+        stages = (Take,)
+
+    (function,) = deployed(Told, max_concurrency=4).functions
+    sends = {one.name for one in function.permissions if "sqs:SendMessage" in one.actions}
+    assert sends == {"orders", "orders-urgent", "told-dead-letters"}
 
 
 def test_lanes_are_one_queue_to_what_is_reserved() -> None:

@@ -42,8 +42,7 @@ def _named(flows: Sequence[AnyFlow]) -> Iterator[str]:
     """Yield the places that definitions name."""
     for flow in flows:
         yield from (queue for stage in flow.stages for queue in queues_of(flow, stage))
-        inboxes = [inbox for stage in flow.stages for inbox in flow.inboxes_of(stage)]
-        places = (flow.answers, flow.dead_letters, flow.complete_to, *inboxes)
+        places = (flow.answers, flow.dead_letters, flow.complete_to, *map(flow.inbox_of, flow.stages))
         yield from (_bare(str(to)) for to in places if to is not None)
 
 
