@@ -136,6 +136,7 @@ class FlowClient:
         to: Destination | str | None = None,
         attributes: Mapping[str, Attribute | str] | None = None,
         tenant: str | None = None,
+        lane: str | None = None,
     ) -> Started:
         """Ask for a run of the flow.
 
@@ -144,7 +145,8 @@ class FlowClient:
         ``object_id`` is for a payload that does not name its object. ``reply_to`` is notified when the run ends. ``to``
         sends elsewhere than to the first stage's inbox: to a topic, or a function. ``attributes`` go along beside
         flowguard's own four; a plain text stands for a String. ``tenant`` says whose work it is, where the flow's
-        ``tenant`` rule should not: all messages of the run have it as their group on standard queues.
+        ``tenant`` rule should not: all messages of the run have it as their group on standard queues. ``lane`` is one
+        of those of the first stage's inbox, by default the first: the run keeps it in each stage that has it.
 
         ``at``, a datetime with its time zone, or ``after`` sends it later, to a standard queue: by SQS within 15
         minutes, and by EventBridge Scheduler beyond that, which needs ``FLOWGUARD_SCHEDULER_ROLE``. The request's time
@@ -170,6 +172,7 @@ class FlowClient:
             reply_to=None if reply_to is None else destination(reply_to),
             signed=self._signer.is_on,
             tenant=tenant,
+            lane=lane,
         )
         target, more = inbox if to is None else destination(to), attributes_of({} if attributes is None else attributes)
         send_request(self._sender, self._signer, message, target, more, delay=max(0, -((now - due) // _SECOND)))

@@ -19,7 +19,7 @@ from flowguard.protocol.outbox import LARGEST_SCHEDULED
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.value import Value
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import FLOW_STAGE, REQUEST_ID
+from flowguard.wire.message import FLOW_STAGE, LANE, REQUEST_ID
 from flowguard.wire.notification import UNKNOWN_QUEUE, new_notification, to_json
 
 SCHEDULED_AT: Final = "<aws.scheduler.scheduled-time>"
@@ -42,13 +42,14 @@ class Every(Value):
 
     ``expression`` is ``rate(1 hour)`` or ``cron(0 2 * * ? *)``, as EventBridge Scheduler reads it in ``timezone``.
     ``payload`` is that of each request; :data:`SCHEDULED_AT` in one of its texts stands for the tick's time. ``name``
-    tells it from others of the flow.
+    tells it from others of the flow. ``lane`` is one of those of the first stage's inbox, by default the first.
     """
 
     expression: str
     payload: Mapping[str, Any]
     timezone: str = "UTC"
     name: str = "tick"
+    lane: str | None = None
 
     def __hash__(self) -> int:
         return hash((self.expression, self.timezone, self.name))  # a payload has no hash
@@ -74,6 +75,10 @@ class Every(Value):
             return f"its payload has {_CONTEXT}…, which EventBridge Scheduler replaces; only SCHEDULED_AT has a meaning"
         return None
 
+    def in_lane(self) -> dict[str, Attribute]:
+        """Return the attribute that names the lane of its requests. Nothing where it names none."""
+        return {} if self.lane is None else {LANE: Attribute.string(self.lane)}
+
     def example(self) -> str:
         """Return the payload of a tick, as JSON text."""
         return encode_json(dict(self.payload)).replace(SCHEDULED_AT, _EXAMPLE)
@@ -97,6 +102,7 @@ class Every(Value):
             "detail": dict(self.payload),
         }
         attributes = {REQUEST_ID: Attribute.string(tick), FLOW_STAGE: Attribute.string(f"{flow}/{stage}")}
+        attributes |= self.in_lane()
         body = new_notification(
             encode_json(event), message_id=tick, arn=UNKNOWN_QUEUE, sent_at=0, attributes=attributes
         )

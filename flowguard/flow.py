@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
 from enum import Enum
-from typing import Any, ClassVar, Final, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeGuard
 
 from flowguard.callback import Callback
 from flowguard.debounce import Debounce, debounce_of, debounce_problems
@@ -22,13 +22,17 @@ from flowguard.payload.names import RequestIdRule, path_problems, read_request_i
 from flowguard.payload.readable import written
 from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
-from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of
+from flowguard.stage import AnyStage, Stage, StageOrName, inbox_and_lanes, is_good_name, lane_problems, name_of
 from flowguard.step import NoState
 from flowguard.streams import Stream, stream_problems
 from flowguard.text.option_problems import flag_problems, number_problems, numbers_problems, text_of, text_problems
-from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import HIGHEST_VERSION, LANE, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 from flowguard.wire.sealed_message import sealed_message
 from flowguard.wire.tenant import tenant_named
+
+if TYPE_CHECKING:
+    from flowguard.lanes import Lane
 
 
 class _UntilReset(Enum):
@@ -64,6 +68,8 @@ _NO_LIMIT: Final = (
 
 LONGEST_OBJECT_ID: Final = LONGEST_NAME
 
+_NOTHING: Final[Mapping[str, Attribute]] = {}
+
 
 class Flow:
     """Subclass it and list the stages; the first one is where requests enter.
@@ -80,10 +86,11 @@ class Flow:
                       UNTIL_RESET. The flow's ``on_conflict`` is ATTACH
     ``entries``       names of further stages where requests may enter; a first hop at any other is refused
     ``version``       of the flow's messages; ``accepts`` are older ones that its stages can still read
-    ``inbox``         the queue of every stage that names none; the flow's name by default
+    ``inbox``         the queue of every stage that names none; the flow's name by default. A tuple of
+                      :class:`flowguard.lanes.Lane` has several: the urgent one does not wait for the others
     ``dead_letters``  where messages go that can never work; ``<name>-dead-letters`` by default
-    ``answers``       the standard queue that brings answers and deadlines to a flow that waits; by default the inbox.
-                      One of the flow's functions reads it
+    ``answers``       the standard queue that brings answers and deadlines to a flow that waits; by default the inbox,
+                      or ``<name>-answers`` where that has lanes. One of the flow's functions reads it
     ``callbacks``     how parties outside flowguard answer what the flow's stages await: a tuple of
                       :class:`flowguard.Callback`
     ``streams``       the streams whose records begin runs at the first stage: a tuple of
@@ -132,6 +139,7 @@ class Flow:
     version: ClassVar[int]
     accepts: ClassVar[frozenset[int]]
     inbox: ClassVar[Destination]
+    lanes: ClassVar[tuple[Lane, ...]]
     dead_letters: ClassVar[Destination]
     answers: ClassVar[Destination]
     callbacks: ClassVar[tuple[Callback, ...]]
@@ -167,7 +175,7 @@ class Flow:
         entries: tuple[str, ...] = (),
         version: int = 1,
         accepts: Collection[int] = (),
-        inbox: Destination | str | None = None,
+        inbox: Destination | str | tuple[Lane, ...] | None = None,
         dead_letters: Destination | str | None = None,
         answers: Destination | str | None = None,
         callbacks: tuple[Callback, ...] = (),
@@ -207,9 +215,10 @@ class Flow:
         cls.on_conflict = by_default if on_conflict is None else on_conflict
         cls.on_failed = name_of(on_failed)
         cls.version, cls.accepts = int(version), frozenset(map(int, (version, *accepts)))
-        cls.inbox = Queue(name) if inbox is None else destination(inbox)
+        cls.inbox, cls.lanes = (Queue(name), ()) if inbox is None else inbox_and_lanes(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
-        cls.answers = cls.inbox if answers is None else destination(answers)
+        by_itself = Queue(f"{name}-answers") if cls.lanes else cls.inbox
+        cls.answers = by_itself if answers is None else destination(answers)
         cls.callbacks, cls.streams, cls.every, cls.debounce = callbacks, streams, every, debounce_of(debounce)
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
@@ -217,7 +226,14 @@ class Flow:
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
         cls.remember, cls.full_history, cls.trust_senders = remember, full_history, trust_senders
         cls.codec, cls.sealed_only = codec, sealed_only
-        given = {"inbox": inbox, "dead_letters": dead_letters, "answers": answers, "complete_to": complete_to}
+        if of_lanes := _lane_problems(cls):
+            raise DefinitionError(f"flow {cls.__qualname__}", tuple(of_lanes))
+        given = {
+            "inbox": None if inbox is None else cls.inbox,
+            "dead_letters": dead_letters,
+            "answers": answers,
+            "complete_to": complete_to,
+        }
         if problems := [
             *([] if limit is None else [_NO_LIMIT]),
             *_trust_problems(entries, reply_to),
@@ -230,6 +246,8 @@ class Flow:
             *debounce_problems(cls.debounce, cls.on_conflict, cls.object_id, _entry_stages(cls), cls.inbox),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
+        if cls.lanes or any(stage.lanes for stage in cls.stages):
+            cls.carry = tuple(dict.fromkeys((*carry, LANE)))
         cls.by_name = {stage.name: stage for stage in cls.stages}
         cls.entries = tuple(dict.fromkeys((cls.stages[0].name, *entries)))
         cls.reply_to = None if reply_to is None else tuple(map(destination, reply_to))
@@ -266,9 +284,9 @@ class Flow:
         return cls.stages[0]
 
     @classmethod
-    def entrance(cls) -> tuple[str, Destination]:
-        """Return the name of the stage where requests enter, and their destination."""
-        return cls.entry().name, cls.inbox_of(cls.entry())
+    def entrance(cls, carried: Mapping[str, Attribute] = _NOTHING) -> tuple[str, Destination]:
+        """Return the name of the stage where requests enter, and the destination that :meth:`inbox_of` says."""
+        return cls.entry().name, cls.inbox_of(cls.entry(), carried)
 
     @classmethod
     def stage(cls, name: str) -> AnyStage:
@@ -280,9 +298,34 @@ class Flow:
         )
 
     @classmethod
-    def inbox_of(cls, stage: AnyStage) -> Destination:
-        """Return the destination of messages for the stage."""
+    def inbox_of(cls, stage: AnyStage, carried: Mapping[str, Attribute] = _NOTHING) -> Destination:
+        """Return the destination of messages for the stage. Where it has lanes, what is ``carried`` may name one."""
+        if (named := carried.get(LANE)) is not None:
+            for lane in cls.lanes_of(stage):
+                if lane.name == named.value:
+                    return lane.inbox
         return stage.inbox if stage.inbox is not None else cls.inbox
+
+    @classmethod
+    def lanes_of(cls, stage: AnyStage) -> tuple[Lane, ...]:
+        """Return the lanes of the stage's inbox. None where it is a single destination."""
+        return cls.lanes if stage.inbox is None else stage.lanes
+
+    @classmethod
+    def inboxes_of(cls, stage: AnyStage) -> tuple[Destination, ...]:
+        """Return where messages for the stage arrive, of lanes the queue of each."""
+        return tuple(lane.inbox for lane in cls.lanes_of(stage)) or (cls.inbox_of(stage),)
+
+    @classmethod
+    def carried_from(cls, attributes: Mapping[str, Attribute], stage: str, queue: str | None) -> dict[str, Attribute]:
+        """Return the attributes of a message for the stage that go along with all that its run sends.
+
+        One that names no lane has that of the ``queue`` by which it came. The first one needs no name.
+        """
+        named = cls.by_name.get(stage)
+        lanes = () if named is None else cls.lanes_of(named)[1:]
+        by_queue = [(LANE, Attribute.string(lane.name)) for lane in lanes if queue in lane.inbox.called]
+        return dict(by_queue) | {name: attributes[name] for name in cls.carry if name in attributes}
 
     @classmethod
     def object_of(cls, payload: Any, request_id: RequestId) -> ObjectId:
@@ -316,7 +359,7 @@ class Flow:
             return None
 
     @classmethod
-    def request(
+    def request(  # noqa: PLR0913 - the parts of a request, each with a default
         cls,
         payload: Payload,
         *,
@@ -326,12 +369,15 @@ class Flow:
         reply_to: Destination | None = None,
         signed: bool = False,
         tenant: str | None = None,
+        lane: str | None = None,
+        carried: Mapping[str, Attribute] = _NOTHING,
     ) -> tuple[Message, Destination]:
         """Build the message that starts a run, with its destination. ``requested_at`` is ms since 1970.
 
         ``request_id`` is the caller's own, or draws one: then the flow's ``request_id`` rule comes before it.
         ``reply_to`` is notified of the run's end. ``object_id`` is for a payload that does not name its object.
-        ``tenant`` says whose work it is, before the flow's own rule. Raises
+        ``tenant`` says whose work it is, before the flow's own rule. ``lane`` is the request's, of those that the first
+        stage has, or else that of what the asking run has ``carried``. Raises
         :class:`RunFailed` for what the flow's own functions would refuse: another object than the payload's, an id that
         cannot travel, and unless the message will be ``signed``, a ``reply_to`` that the flow does not list.
         """
@@ -359,8 +405,17 @@ class Flow:
             body=body,
             reply_to=None if reply_to is None else str(reply_to),
             tenant=tenant_named(tenant) or cls.tenant_of(payload),
+            carried=_NOTHING if lane is None else cls._in_lane(lane),
         )
-        return sealed_message(cls.codec, message), cls.inbox_of(entry)
+        return sealed_message(cls.codec, message), cls.inbox_of(entry, message.carried or carried)
+
+    @classmethod
+    def _in_lane(cls, lane: str) -> dict[str, Attribute]:
+        """Return the attribute that names a lane. Raises :class:`RunFailed` for one that the first stage has not."""
+        names = [each.name for each in cls.lanes_of(cls.entry())]
+        if lane not in names:
+            raise RunFailed(f"{cls.name} has no lane {shown(lane)}; it has {', '.join(names) or 'none'}")
+        return {LANE: Attribute.string(lane)}
 
     @classmethod
     def _own_id(cls, body: str, draw: Callable[[], RequestId]) -> RequestId:
@@ -459,7 +514,7 @@ def _callback_problems(flow: AnyFlow) -> list[str]:
         f"its callback's {callback.source} brings its own messages too, whose function reads no answers from outside; "
         f"give the callback another queue"
         for callback in callbacks
-        if callback.source in (flow.inbox, flow.answers)
+        if callback.source in (flow.inbox, flow.answers, *(lane.inbox for lane in flow.lanes))
     ]
 
 
@@ -518,6 +573,39 @@ def _keep_problems(flow: AnyFlow) -> list[str]:
     if flow.object_id is PER_REQUEST:
         problems.append("it keeps results, and with PER_REQUEST no request has the object of another")
     return problems
+
+
+def _lane_problems(flow: AnyFlow) -> list[str]:
+    """Say what is wrong with the lanes of the flow's inbox, and of its stages together."""
+    listed: Any = vars(flow).get("stages", flow.stages)
+    stages = [stage for stage in listed if _stranger(stage) is None] if isinstance(listed, tuple) else []
+    if not (flow.lanes or any(stage.lanes for stage in stages)):
+        return []
+    if problems := lane_problems(flow.lanes):
+        return problems
+    read = ((stage.name, flow.inboxes_of(stage), flow.lanes_of(stage)) for stage in stages)
+    problems = list(shared_problems(read))
+    if _are_names(flow.carry) and len({*flow.carry, LANE}) > MOST_CARRIED >= len(flow.carry):
+        fix = f"beside these SQS has room for {MOST_CARRIED - 1}"
+        problems.append(f"it carries {len(flow.carry)} attributes, and its lanes need one; {fix}")
+    return problems
+
+
+def shared_problems(reading: Iterable[tuple[str, Iterable[Destination], tuple[Lane, ...]]]) -> Iterator[str]:
+    """Yield why two stages cannot read one queue: how much of its function it gets would have two answers.
+
+    Of each stage its name, its inboxes and its lanes are given.
+    """
+    known: dict[str, tuple[str, tuple[Lane, ...]]] = {}
+    for stage, inboxes, lanes in reading:
+        for inbox in inboxes:
+            if isinstance(inbox, Queue):
+                other, theirs = known.setdefault(inbox.short_name, (stage, lanes))
+                if theirs != lanes:
+                    yield (
+                        f"{other!r} and {stage!r} both read the queue {inbox.short_name!r}, and by other lanes; give "
+                        f"both the same inbox=, or queues of their own"
+                    )
 
 
 def _are_names(value: object) -> bool:
@@ -733,6 +821,9 @@ def _every_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:
     """Say what is wrong with the schedules of a flow, also where its first stage would refuse what they send."""
     if problems := [*every_problems(flow.every, flow.inbox_of(entry), sealed_only=flow.sealed_only)]:
         return problems
+    lanes: list[str | None] = [lane.name for lane in flow.lanes_of(entry)]
+    if strange := [every.lane for every in flow.every if every.lane not in [None, *lanes]]:
+        return [f"every: {entry.name} has no lane {shown(strange[0])}; it has {', '.join(map(str, lanes)) or 'none'}"]
 
     def read(text: str) -> ObjectId:
         return flow.object_of(decode(entry.payload, text, what="the payload of a schedule"), RequestId("tick"))

@@ -23,6 +23,7 @@ from flowguard.step import NoState, StateT, Step
 from flowguard.text.option_problems import flag_problems, is_whole, text_of, text_problems
 
 if TYPE_CHECKING:
+    from flowguard.lanes import Lane
     from flowguard.limit import PerKey
 
 PayloadT = TypeVar("PayloadT", bound=Payload)
@@ -47,9 +48,11 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     commit, and :class:`flowguard.errors.PayloadLost` names what would be lost, such as a secret or a NaN.
 
     ``name`` travels in messages, so it is given and never derived. ``then`` names the stages that may come next (a
-    name, a stage class, or several). ``inbox`` is where the stage's messages arrive, a queue's name or a destination;
-    without one it is the flow's. ``timeout`` is how long one message may take: with less time left than that, an
-    invocation begins no further message, and it is the lease where no Lambda says how long it has (else 30 s).
+    name, a stage class, or several). ``inbox`` is where the stage's messages arrive: a queue's name, a destination, or
+    a tuple of :class:`flowguard.lanes.Lane`; without one it is the flow's.
+
+    ``timeout`` is how long one message may take: with less time left than that, an invocation begins no further
+    message, and it is the lease where no Lambda says how long it has (else 30 s).
     ``retry`` says when a failed message is tried again: a :class:`RetryPolicy`. ``lease`` (default True) keeps
     other workers from the same work. Without it a hop saves the claim's write, and two workers may do its work at once.
     ``lease="auto"`` leaves it out where the handler's code proves that it only does what its step records.
@@ -66,6 +69,8 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     state: ClassVar[type[BaseModel]]
     then: ClassVar[tuple[str, ...]] = ()
     inbox: ClassVar[Destination | None] = None
+    lanes: ClassVar[tuple[Lane, ...]] = ()
+    """Those of its own inbox. That is the queue of the first one then."""
     retry: ClassVar[RetryPolicy] = RetryPolicy()
     timeout: ClassVar[timedelta | None] = None
     lease: ClassVar[bool | Literal["auto"]] = True
@@ -79,7 +84,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         *,
         name: str | None = None,
         then: str | type[Stage[Any, Any]] | tuple[str | type[Stage[Any, Any]], ...] | None = None,
-        inbox: Destination | str | None = None,
+        inbox: Destination | str | tuple[Lane, ...] | None = None,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
         lease: bool | Literal["auto"] | None = None,
@@ -89,8 +94,8 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     ) -> None:
         super().__init_subclass__()
         cls.then = _names(cls.then if then is None else then)
-        where = cls.inbox if inbox is None else inbox
-        cls.inbox = None if where is None else destination(where)
+        where = vars(cls).get("inbox", cls.lanes or cls.inbox) if inbox is None else inbox
+        cls.inbox, cls.lanes = (None, ()) if where is None else inbox_and_lanes(where)
         cls.retry = cls.retry if retry is None else retry
         cls.timeout = cls.timeout if timeout is None else timeout
         cls.lease, cls.lease_given = (cls.lease, cls.lease_given) if lease is None else (lease, True)
@@ -104,7 +109,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             *flag_problems({"abstract": abstract}),
             *_type_problems(payload, state),
             *_work_problems(cls),
-            *_inbox_problems(cls.inbox),
+            *_inbox_problems(cls.inbox, cls.lanes),
             *policy_problems(cls.retry),
             *_timeout_problems(cls.timeout),
             *_lease_problems(cls),
@@ -338,9 +343,26 @@ def _needed_by(method: Any) -> list[str]:
     ]
 
 
-def _inbox_problems(inbox: Destination | None) -> list[str]:
-    if inbox is None:
-        return []
+def inbox_and_lanes(given: Destination | str | tuple[Lane, ...]) -> tuple[Destination, tuple[Lane, ...]]:
+    """Return the destination that an inbox stands for and its lanes. Of lanes it is the queue of the first one."""
+    if not isinstance(given, tuple) or not given:
+        return destination(given), ()  # type: ignore[arg-type]  # an empty tuple is named as what it is
+    first: Any = given[0]
+    return destination(getattr(first, "inbox", first)), given
+
+
+def lane_problems(lanes: Any) -> list[str]:
+    """List what is wrong with the lanes of an inbox."""
+    if strangers := [lane for lane in lanes if not callable(getattr(lane, "among", None))]:
+        return [
+            f"its inbox has {shown(strangers[0])}; write lanes: (Lane('normal', 'a'), Lane('urgent', 'b', weight=3))"
+        ]
+    return [f"its inbox: {problem}" for problem in (lanes[0].among(lanes) if lanes else ())]
+
+
+def _inbox_problems(inbox: Destination | None, lanes: tuple[Lane, ...]) -> list[str]:
+    if lanes or inbox is None:
+        return lane_problems(lanes)
     if isinstance(inbox, Queue | Topic):
         return [f"its inbox: {problem}"] if (problem := form_problem(inbox)) else []
     return [f"its inbox {inbox} is no queue or topic; a stage reads from SQS, SNS→SQS or a direct invocation"]

@@ -438,13 +438,15 @@ class Step(Generic[StateT]):
         *,
         object_id: str | None = None,
         reply_to: Destination | str | None = None,
+        lane: str | None = None,
     ) -> None:
         """Record the request that starts another flow. Its request id is the same however often it is sent.
 
         A flow with a ``request_id`` rule reads that id from the payload. ``object_id`` is for a payload that does not
-        name its object. ``reply_to`` is notified of that run's end.
+        name its object. ``reply_to`` is notified of that run's end. ``lane`` is one of that flow's first stage, by
+        default the one with the name of this run's lane.
         """
-        self._messages.start(flow, payload, object_id, reply_to)
+        self._messages.start(flow, payload, object_id, reply_to, lane)
 
     def reset(self, flow: Startable, object_id: str) -> None:
         """Record the order to reset another flow's run of an object, as :meth:`flowguard.FlowClient.reset` does.

@@ -56,6 +56,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "guides/collect",
         "guides/limits",
         "guides/fairness",
+        "guides/lanes",
         "guides/caches",
         "guides/once-per-key",
         "guides/without-a-lease",

@@ -52,6 +52,7 @@ ALSO_IMPORTED: Final = {
     "clock": "settings of tests",
     "debounce": "flows that carry out the last of a burst",
     "every": "flows that run by the clock",
+    "lanes": "flows whose inboxes have several queues",
     "spans": "observers that open spans",
     "streams": "flows that start from a stream",
 }

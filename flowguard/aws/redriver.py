@@ -206,7 +206,7 @@ class Redriver:
                 f"its own flow, or give --to"
             )
         is_of_waits = _OF_WAITS.intersection(json.loads(letter.place_text))
-        inbox = flow.answers if is_of_waits else flow.inbox_of(flow.stage(message.stage))
+        inbox = flow.answers if is_of_waits else flow.inbox_of(flow.stage(message.stage), letter.carried)
         if isinstance(inbox, Queue):
             return inbox.name
         raise ValueError(f"it goes through {inbox}; name the queue behind that with --to")

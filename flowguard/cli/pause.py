@@ -8,7 +8,7 @@ import click
 
 from flowguard.cli.connection import command_time, flow_class
 from flowguard.cli.paused_keys import check_limit, key_of, key_pauses
-from flowguard.cli.paused_stages import check_stages, inbox_name, of_stages, pauses_of
+from flowguard.cli.paused_stages import check_stages, of_stages, pauses_of, rows_of
 from flowguard.cli.printing import say_json
 from flowguard.cli.run_lines import say_line
 from flowguard.flow import AnyFlow
@@ -42,12 +42,12 @@ def pause(flow: str, *, names: tuple[str, ...], key: str | None, why: str, as_js
     if key is not None:
         _pause_key(loaded, key_of(loaded, names, key), why.strip(), options, as_json=as_json)
         return
-    check_stages(loaded, names, [stage.name for stage in loaded.stages])
+    check_stages(loaded, names)
     with pauses_of(loaded, options) as pauses:
-        for stage in loaded.stages:
-            if not names or stage.name in names:
+        for row in rows_of(loaded):
+            if row.is_meant(names):
                 now = command_time().clock.now()
-                _say(pauses.pause(stage.name, inbox_name(loaded, stage), why.strip(), now), as_json=as_json)
+                _say(pauses.pause(row.name, row.queue, why.strip(), now), as_json=as_json)
 
 
 def _pause_key(flow: AnyFlow, key: PlaceKey, why: str, options: dict[str, Any], *, as_json: bool) -> None:

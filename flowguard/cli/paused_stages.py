@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import click
@@ -21,7 +21,11 @@ of_stages: Final = with_options(
     click.argument("flow", metavar="MODULE:FLOW"),
     connected,
     click.option(
-        "--stage", "names", metavar="NAME", multiple=True, help="Only this stage; may be given several times."
+        "--stage",
+        "names",
+        metavar="NAME",
+        multiple=True,
+        help="Only this stage, or one of its lanes as NAME/LANE; may be given several times.",
     ),
     click.option(
         "--key",
@@ -38,17 +42,45 @@ def inbox_name(flow: AnyFlow, stage: AnyStage) -> str:
     return inbox.name if isinstance(inbox, Queue) else queue_of(flow, stage)
 
 
-def check_stages(flow: AnyFlow, names: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse names that are none of these, and a part of the stages that read one queue."""
+class Row(NamedTuple):
+    """A queue of a stage, and the row of its pause. ``names`` are those by which it may be asked for.
+
+    The row has the stage's name, and of each lane but the first that with the lane's: ``take/urgent``.
+    """
+
+    name: str
+    queue: str
+    names: tuple[str, ...]
+
+    def is_meant(self, names: Sequence[str]) -> bool:
+        """Answer whether it is meant by these names. No names mean all."""
+        return not names or not set(self.names).isdisjoint(names)
+
+
+def rows_of(flow: AnyFlow) -> list[Row]:
+    """Return the rows of all stages of a flow, in the order of these and of their lanes."""
+    rows = []
+    for stage in flow.stages:
+        first, *others = [f"{stage.name}/{lane.name}" for lane in flow.lanes_of(stage)] or [stage.name]
+        rows.append(Row(stage.name, inbox_name(flow, stage), (stage.name, first)))
+        queues = [lane.inbox.name for lane in flow.lanes_of(stage)[1:]]
+        rows += [Row(name, queue, (stage.name, name)) for name, queue in zip(others, queues, strict=True)]
+    return rows
+
+
+def check_stages(flow: AnyFlow, names: Sequence[str], more: Iterable[str] = ()) -> None:
+    """Refuse names that are none of the flow's or of these, and a part of the stages that read one queue."""
+    rows = rows_of(flow)
+    known = list(dict.fromkeys([*(name for row in rows for name in row.names), *more]))
     if unknown := [name for name in names if name not in known]:
         raise click.BadParameter(
             f"{flow.name} has no stage {unknown[0]!r}, but {', '.join(known)}", param_hint="--stage"
         )
-    queues = {inbox_name(flow, stage) for stage in flow.stages if stage.name in names}
-    for stage in flow.stages:
-        if names and stage.name not in names and (queue := inbox_name(flow, stage)) in queues:
+    queues = {row.queue for row in rows if row.is_meant(names)}
+    for row in rows:
+        if not row.is_meant(names) and row.queue in queues:
             raise click.UsageError(
-                f"queue {queue!r} is also that of {stage.name}, and is paused as a whole; name it too"
+                f"queue {row.queue!r} is also that of {row.name}, and is paused as a whole; name it too"
             )
 
 

@@ -10,7 +10,7 @@ import click
 from flowguard.aws.pause_rows import Pause
 from flowguard.cli.connection import flow_class
 from flowguard.cli.paused_keys import key_of, key_pauses, shards_in
-from flowguard.cli.paused_stages import check_stages, of_stages, pauses_of
+from flowguard.cli.paused_stages import check_stages, of_stages, pauses_of, rows_of
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
 from flowguard.operate.moments import iso
@@ -53,12 +53,13 @@ def resume(
         sys.exit(0 if _resume_key(place, shards_in(loaded, place), options, as_json=as_json) else NOT_DONE)
     with pauses_of(loaded, options) as pauses:
         there = {pause.stage: pause for pause in pauses.now() if pause.flow == loaded.name}
-        known = list(dict.fromkeys([*(stage.name for stage in loaded.stages), *there]))
-        check_stages(loaded, names, known)
+        check_stages(loaded, names, there)
+        rows = rows_of(loaded)
+        known = [row.name for row in rows]
+        left = [stage for stage in there if stage not in known and (not names or stage in names)]
         done = [
             _say(loaded.name, stage, there.get(stage), pauses, at_once, as_json=as_json)
-            for stage in known
-            if not names or stage in names
+            for stage in [*(row.name for row in rows if row.is_meant(names)), *left]
         ]
     sys.exit(0 if all(done) else NOT_DONE)
 

@@ -43,6 +43,7 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, read_attributes
 from flowguard.wire.envelope import BadRecord, Envelope
+from flowguard.wire.message import LANE
 from flowguard.wire.notification import to_json
 from flowguard.wire.tenant import plain_id
 from flowguard.worker.ports import Refusal
@@ -93,6 +94,7 @@ class MessageIds:
 @click.option("--at", metavar="TIME", help="Send it then, as in 2027-03-01T06:00:00+01:00; above 15m a schedule does.")
 @click.option("--after", metavar="SPAN", help="Send it so much later, as in 90s, 10m, 2h, 1d.")
 @click.option("--group", metavar="TEXT", help="Whose work it is: the message group.")
+@click.option("--lane", metavar="NAME", help="The lane, where the flow's inbox has several; by default the first.")
 @connected
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
@@ -106,6 +108,7 @@ def send(  # noqa: PLR0913 - the options of a command
     at: str | None,
     after: str | None,
     group: str | None,
+    lane: str | None,
     dry_run: bool,
     as_json: bool,
     **options: Any,
@@ -131,11 +134,13 @@ def send(  # noqa: PLR0913 - the options of a command
     if _is_flow(target):
         text = payload if payload is not None else read_payload(str(file))
         when = _When(_moment(at), _span(after))
-        about = _About(object_id, request_id, group)
+        about = _About(object_id, request_id, group, lane)
         _send_request(flow_class(target), text, about, when, options, dry_run=dry_run, as_json=as_json)
         return
-    if any(given is not None for given in (object_id, request_id, at, after)):
-        raise click.UsageError("--object, --request-id, --at and --after are for a flow; write MODULE:FLOW, no queue")
+    if any(given is not None for given in (object_id, request_id, at, after, lane)):
+        raise click.UsageError(
+            "--object, --request-id, --at, --after and --lane are for a flow; write MODULE:FLOW, no queue"
+        )
     queue = Queue(settings_of(options).at_aws.queue_in_code(target))
     if problem := form_problem(queue):
         raise click.BadParameter(problem, param_hint="QUEUE")
@@ -153,6 +158,7 @@ class _About(NamedTuple):
     object_id: str | None
     request_id: str | None
     group: str | None
+    lane: str | None
 
 
 class _When(NamedTuple):
@@ -197,7 +203,8 @@ def _send_request(
     for option, given in (("--object", about.object_id), ("--request-id", about.request_id)):
         if given is not None:
             check_id(option, given)
-    inbox, kept_back, ids = flow.inbox_of(flow.entry()), KeptBack(), MessageIds()
+    kept_back, ids = KeptBack(), MessageIds()
+    _, inbox = flow.entrance({} if about.lane is None else {LANE: Attribute.string(about.lane)})
     with _as_errors_of(str(inbox)), intercept(ids):
         payload = decode(flow.entry().payload, text, what=f"the payload of {flow.name}/{flow.entry().name}")
         clients = clients_of(options)
@@ -214,6 +221,7 @@ def _send_request(
             at=when.at,
             after=when.after,
             tenant=about.group,
+            lane=about.lane,
         )
     if dry_run:
         _show(kept_back.kept, settings_of(options).at_aws, as_json=as_json)

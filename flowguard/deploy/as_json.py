@@ -197,6 +197,7 @@ def _function(needed: Deployment, function: FunctionNeed) -> dict[str, Any]:
         "batch_size": function.batch_size,
         "window": function.window,
         "max_concurrency": function.max_concurrency,
+        **({"shares": dict(function.shares)} if function.shares else {}),
         "reserved": function.reserved,
         "role": function.role,
         "policies": function.policies,

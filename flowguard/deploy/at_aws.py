@@ -139,6 +139,7 @@ class _Renaming:
             function,
             name=self._names.by_rule(function.name),
             reads=tuple(map(self._queue_name, function.reads)),
+            shares=tuple((self._queue_name(queue), share) for queue, share in function.shares),
             permissions=tuple(
                 replace(permission, name=places.get(permission.name, self._resource(permission)))
                 for permission in function.permissions
@@ -224,7 +225,8 @@ def _place(permission: Permission) -> str:
 def _queues_of(flows: Iterable[AnyFlow]) -> Iterator[str]:
     """Yield the names of the queues by which flows know what came from where."""
     for flow in flows:
-        for place in (*map(flow.inbox_of, flow.stages), flow.answers, flow.dead_letters):
+        inboxes = [inbox for stage in flow.stages for inbox in flow.inboxes_of(stage)]
+        for place in (*inboxes, flow.answers, flow.dead_letters):
             if isinstance(place, Queue):
                 yield place.name
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final, NamedTuple
 
 from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.options import LONGEST_TIMEOUT, FunctionOptions
+from flowguard.lanes import LEAST_AT_ONCE, Lane
 from flowguard.stage import AnyStage
 from flowguard.worker.claim_phase import LEASE_WITHOUT_LAMBDA
 
@@ -96,6 +97,21 @@ def reserved_problems(function: FoundFunction, options: FunctionOptions, queues:
             f"{function.handler} has reserved = {options.reserved}, and {alone if queues == 1 else each}: "
             f"what Lambda throttles uses up receives; reserve as many as they bring at once"
         )
+
+
+def share_problems(
+    function: FoundFunction, options: FunctionOptions, lanes: Iterable[tuple[Lane, ...]]
+) -> Iterator[str]:
+    """Yield why the lanes of a function's inboxes have no share of what it does at once."""
+    for each in lanes:
+        least, most = LEAST_AT_ONCE * len(each), options.max_concurrency
+        if most is None or most < least:
+            names = " and ".join(lane.inbox.short_name for lane in each)
+            yield (
+                f"{function.handler} has max_concurrency = {'none' if most is None else most}, which its lanes {names} "
+                f"share by their weights, and each gets {LEAST_AT_ONCE} or more: say {least} or more under "
+                f"[functions.…] of the options"
+            )
 
 
 def _named(stage: AnyStage) -> int:

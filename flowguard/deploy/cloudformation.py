@@ -359,7 +359,7 @@ class _CloudFormation(Template):
                 "Properties": {
                     "EventSourceArn": self.queue_arn(name),
                     "FunctionName": {"Ref": logical_id},
-                    **self.source(function),
+                    **self.source(function, name),
                     "Tags": self._tags(function.owner),
                 },
             }
@@ -409,15 +409,13 @@ class _CloudFormation(Template):
         return self._tags(function.owner)
 
     @staticmethod
-    def source(function: FunctionNeed) -> Json:
+    def source(function: FunctionNeed, queue: str) -> Json:
         return {
             "BatchSize": function.batch_size,
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
             **({"MaximumBatchingWindowInSeconds": function.window} if function.window else {}),
             **(
-                {"ScalingConfig": {"MaximumConcurrency": function.max_concurrency}}
-                if function.max_concurrency is not None
-                else {}
+                {"ScalingConfig": {"MaximumConcurrency": most}} if (most := function.at_once(queue)) is not None else {}
             ),
         }
 
@@ -555,7 +553,7 @@ class _Sam(_CloudFormation):
         events = {
             self.ids.camel("Source", f"{function.name} {name}"): {
                 "Type": "SQS",
-                "Properties": {"Queue": self.queue_arn(name), **self.source(function)},
+                "Properties": {"Queue": self.queue_arn(name), **self.source(function, name)},
             }
             for name in function.reads
         }

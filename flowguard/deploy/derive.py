@@ -11,7 +11,14 @@ from typing import Final
 
 from flowguard.deploy.accounts import account_notes, is_elsewhere, transaction_problems
 from flowguard.deploy.at_aws import names_of, rule_notes, under_names
-from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
+from flowguard.deploy.batch_plan import (
+    MOST_RECORDS,
+    BatchPlan,
+    batching_of,
+    batching_problems,
+    reserved_problems,
+    share_problems,
+)
 from flowguard.deploy.existing_notes import existing_notes, renamed_topics
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.imports import group_is_imported
@@ -51,6 +58,7 @@ from flowguard.deploy.variables import variable_problems
 from flowguard.destinations import Queue
 from flowguard.errors import shown
 from flowguard.flow import AnyFlow
+from flowguard.lanes import shares
 from flowguard.project.declared import TableKey, declared_tables, modules_of_flows
 from flowguard.stage import AnyStage
 from flowguard.worker.patience import MANY_RECEIVES
@@ -91,7 +99,10 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     for name, function in named.items():
         problems += _batch_problems(function, _options_of(function, options), plan.read_by(name).values())
         problems += batching_problems(function, _options_of(function, options))
-        problems += reserved_problems(function, _options_of(function, options), len(plan.read_by(name)))
+        lanes = plan.lanes_of(name)
+        inboxes = len(plan.read_by(name)) - sum(len(each) - 1 for each in lanes)
+        problems += reserved_problems(function, _options_of(function, options), inboxes)
+        problems += share_problems(function, _options_of(function, options), lanes)
     tables = tuple(_chosen(table, flows, options) for table in _tables(functions, flows, options, problems))
     by_arn = {table.name for table in tables if names_of(options).table(table.name).startswith("arn:")}
     made_tables = frozenset(table.name for table in tables if not (table.existing or table.name in by_arn))
@@ -355,8 +366,11 @@ def _functions(
         yield replace(need, has_url=True, url_auth=chosen.url_auth, timeout=timeout, reserved=_reserved(chosen))
         return
     if not _takes_http(function):
+        most = chosen.max_concurrency or 0
+        by_queue = [pair for lanes in plan.lanes_of(name) for pair in shares(lanes, most).items()]
         streams = streams_of(function, plan.undelivered_records, batching, options)
-        yield _function(name, function, reads, batching, options, scope, streams)
+        need = _function(name, function, reads, batching, options, scope, streams)
+        yield replace(need, shares=tuple(by_queue))
         return
     if reads:
         yield _function(name, function, reads, batching, options, scope)

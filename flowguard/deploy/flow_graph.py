@@ -97,8 +97,8 @@ class _Drawing:
     def _stage(self, stage: AnyStage, uses: Uses) -> None:
         key = _key(stage.name)
         if stage.name in self._flow.entries:
-            place = self._place(self._flow.inbox_of(stage))
-            self.edges.insert(0, GraphEdge(place, key, EdgeKind.ENTERS, "requests"))
+            for inbox in reversed(self._flow.inboxes_of(stage)):
+                self.edges.insert(0, GraphEdge(self._place(inbox), key, EdgeKind.ENTERS, "requests"))
         self._onward(stage, uses)
         if uses.ends or not stage.then:
             self._add(GraphNode("end", Shape.END, "done"))
@@ -173,8 +173,7 @@ def _name(to: Destination) -> str:
 
 
 def _details(flow: AnyFlow, stage: AnyStage) -> Iterator[str]:
-    inbox = flow.inbox_of(stage)
-    yield f"reads {_name(inbox)}"
+    yield f"reads {', '.join(map(_name, flow.inboxes_of(stage)))}"
     if stage is flow.entry():
         for stream in flow.streams:
             yield f"begins with {stream}"

@@ -228,6 +228,7 @@ def _sources(
             )
         for source in sources:
             yield from _source(function, name, source, deployed)
+            yield from _share(function, name, source)
     queues = {queue.name for queue in needed.queues}
     for source in there:
         name = str(source.get("EventSourceArn", "")).rpartition(":")[2]
@@ -293,6 +294,19 @@ def _concurrency(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
             "a mapping has no MaximumConcurrency, and no MaximumPollers",
             "what waited in SQS, as while Lambda throttles, comes up to 1,250 batches at once; nothing else bounds it",
             "set ScalingConfig, as max_concurrency of the options does, where a handler calls what takes less",
+        )
+
+
+def _share(function: FunctionNeed, name: str, source: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    """Yield that a lane's mapping brings more or fewer batches at once than its weight says."""
+    share, there = dict(function.shares).get(name), (source.get("ScalingConfig") or {}).get("MaximumConcurrency")
+    if share is not None and there != share:
+        yield warning(
+            "lane-share",
+            function.name,
+            f"its mapping from {name} has {'no ' if there is None else ''}MaximumConcurrency {there or ''}".rstrip(),
+            "a lane with more takes the room of the other lanes, and one with less waits while there is room",
+            f"set MaximumConcurrency to {share}; after 'flowguard resume --at-once', resume once more without it",
         )
 
 

@@ -276,6 +276,12 @@ class FunctionNeed:
     """Invocations at once that are kept for it, and the most that it has."""
     streams: tuple[StreamNeed, ...] = ()
     at_aws: Names = AS_IN_CODE
+    shares: tuple[tuple[str, int], ...] = ()
+    """What the queues of lanes have of ``max_concurrency``, by their names."""
+
+    def at_once(self, queue: str) -> int | None:
+        """Return the largest concurrency of the mapping that brings it a queue. None where it has none."""
+        return dict(self.shares).get(queue, self.max_concurrency)
 
     @property
     def owner(self) -> str:

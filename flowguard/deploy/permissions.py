@@ -262,7 +262,7 @@ def _run_table_actions(uses: Uses, flow: AnyFlow, stage: AnyStage, function: Fou
 def _brings_work(function: FoundFunction, queue: Queue) -> bool:
     """Answer whether messages of stages come through the queue, and not only answers, deadlines and orders to reset."""
     answers = {flow.answers for flow in function.flows}
-    return queue not in answers or queue in {flow.inbox_of(stage) for flow, stage in function.stages}
+    return queue not in answers or any(queue in flow.inboxes_of(stage) for flow, stage in function.stages)
 
 
 def _callers(allowed: _Allowed, flow: AnyFlow, stage: AnyStage, settings: SettingsOptions) -> None:
@@ -296,16 +296,16 @@ def _killed(allowed: _Allowed, function: FoundFunction, scope: Scope, settings: 
     allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:UpdateItem")
     for flow in function.flows:
         allowed.sends(flow_sends(flow, scope))
-        allowed.sends(_queue_before(flow, stage) for stage in flow.stages)
+        allowed.sends(queue for stage in flow.stages for queue in _queues_before(flow, stage))
         if flow.on_conflict is ATTACH:
             allowed.on(Target.TABLE, settings.table, "dynamodb:PutItem", *_ANSWERED)
         _groups(allowed, flow, settings)
 
 
-def _queue_before(flow: AnyFlow, stage: AnyStage) -> Queue:
-    """Return the queue from which SQS moves a stage's records. Of a topic it is the one that it feeds."""
-    inbox = flow.inbox_of(stage)
-    return inbox if isinstance(inbox, Queue) else Queue(queue_of(flow, stage))
+def _queues_before(flow: AnyFlow, stage: AnyStage) -> Iterator[Queue]:
+    """Yield the queues from which SQS moves a stage's records. Of a topic it is the one that it feeds."""
+    for inbox in flow.inboxes_of(stage):
+        yield inbox if isinstance(inbox, Queue) else Queue(queue_of(flow, stage))
 
 
 def _starts(allowed: _Allowed, function: FoundFunction, settings: SettingsOptions) -> None:
@@ -313,7 +313,7 @@ def _starts(allowed: _Allowed, function: FoundFunction, settings: SettingsOption
     allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:UpdateItem")
     if settings.token_keys is not None:
         allowed.keys(settings.token_keys)
-    allowed.sends(flow.inbox_of(flow.entry()) for flow in function.flows)
+    allowed.sends(_entries(function.flows))
 
 
 def _groups(allowed: _Allowed, flow: AnyFlow, settings: SettingsOptions) -> None:
@@ -393,7 +393,14 @@ def _goes_on_at(stage: AnyStage, waiting: Uses) -> bool:
 
 def _entries(flows: Iterable[AnyFlow]) -> Iterator[Destination]:
     """Yield where requests enter the flows."""
-    yield from (other.inbox_of(other.entry()) for other in sorted(flows, key=lambda flow: flow.name))
+    for other in sorted(flows, key=lambda flow: flow.name):
+        yield from other.inboxes_of(other.entry())
+
+
+def _inboxes(flow: AnyFlow, stages: Iterable[str]) -> Iterator[Destination]:
+    """Yield where messages for the stages of these names arrive."""
+    for name in stages:
+        yield from flow.inboxes_of(flow.stage(name))
 
 
 def flow_sends(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
@@ -409,7 +416,7 @@ def stage_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
     yield from _left_sends(flow, stage)
     yield from sorted(uses.asks, key=str)
     yield from _entries(uses.asks_flows)
-    yield from (flow.inbox_of(flow.stage(name)) for name in stage.then)
+    yield from _inboxes(flow, stage.then)
     if uses.waits:
         yield flow.answers
 
@@ -420,9 +427,9 @@ def endings(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
     if flow.complete_to is not None:
         yield flow.complete_to
     if flow.on_conflict is ATTACH:  # a run that was reset begins anew where it began
-        yield from (flow.inbox_of(flow.stage(name)) for name in flow.entries)
+        yield from _inboxes(flow, flow.entries)
     if flow.on_failed is not None:
-        yield flow.inbox_of(flow.stage(flow.on_failed))
+        yield from _inboxes(flow, (flow.on_failed,))
     yield from map(Queue, scope.reply_to) if flow.reply_to is None else flow.reply_to
     for asking in scope.flows:
         if any(flow in uses_of(stage).asks_flows for stage in asking.stages):
@@ -433,7 +440,7 @@ def wait_targets(flow: AnyFlow) -> Iterator[Destination]:
     """Yield the inboxes of the stages at which waits go on."""
     for stage in flow.stages:
         for wait in uses_of(stage).waits:
-            yield from (flow.inbox_of(flow.stage(name)) for name in wait.stages)
+            yield from _inboxes(flow, wait.stages)
 
 
 def waits(flow: AnyFlow) -> bool:

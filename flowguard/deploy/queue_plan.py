@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -14,8 +14,9 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.permissions import Scope, endings, needs_answers, stage_sends
 from flowguard.deploy.queue_arns import account_of, arn_of
 from flowguard.destinations import Bus, Destination, Queue, Topic
-from flowguard.flow import ATTACH, AnyFlow
-from flowguard.project.queues import callback_queues, queue_of
+from flowguard.flow import ATTACH, AnyFlow, shared_problems
+from flowguard.lanes import Lane
+from flowguard.project.queues import callback_queues, queue_of, queues_of
 from flowguard.retry import LONGEST_VISIBILITY
 from flowguard.sim.event_source import QueueTimes
 
@@ -88,6 +89,7 @@ class QueuePlan:
         self._sources: dict[str, Queue] = {}
         self._owners: dict[str, AnyFlow] = {}
         self._used_by: dict[str, list[AnyFlow]] = {}
+        self._lanes: dict[str, dict[tuple[Lane, ...], None]] = {}
         self.undelivered_schedules: str | None = None
         self.undelivered_ticks: dict[AnyFlow, str] = {}
         self.undelivered_records: dict[AnyFlow, str] = {}
@@ -106,6 +108,10 @@ class QueuePlan:
         """Return the queues that a function reads, by name."""
         return {name: self._sources[name] for name, queue in sorted(self._found.items()) if queue.reader == function}
 
+    def lanes_of(self, function: str) -> Sequence[tuple[Lane, ...]]:
+        """Return the lanes of the inboxes that a function reads, of each inbox once."""
+        return tuple(self._lanes.get(function, ()))
+
     def fifo_of(self, flow: AnyFlow) -> list[QueueNeed]:
         """Return the FIFO queues of the template that bring a flow its records."""
         read = [name for name, flows in self._used_by.items() if flow in flows]
@@ -116,9 +122,15 @@ class QueuePlan:
     def _inboxes(self) -> None:
         for name, function in self._functions.items():
             for flow, stage in function.stages:
-                inbox = flow.inbox_of(stage)
-                queue = inbox if isinstance(inbox, Queue) else Queue(queue_of(flow, stage))
-                self._read(queue, name, Role.INBOX, flow, inbox)
+                for inbox in flow.inboxes_of(stage):
+                    queue = inbox if isinstance(inbox, Queue) else Queue(queue_of(flow, stage))
+                    self._read(queue, name, Role.INBOX, flow, inbox)
+                if lanes := flow.lanes_of(stage):
+                    self._lanes.setdefault(name, {})[lanes] = None
+        served = [pair for function in self._functions.values() for pair in function.stages]
+        self.problems += shared_problems(
+            (f"{flow.name}/{stage.name}", flow.inboxes_of(stage), flow.lanes_of(stage)) for flow, stage in served
+        )
 
     def _answers(self) -> None:
         for flow in self._flows:
@@ -379,7 +391,7 @@ class QueuePlan:
 
 def _entrances(flow: AnyFlow) -> Iterator[str]:
     """Yield the names of the queues through which others than the flow's own functions reach it."""
-    yield from (queue_of(flow, stage) for stage in flow.stages if stage.name in flow.entries)
+    yield from (queue for stage in flow.stages if stage.name in flow.entries for queue in queues_of(flow, stage))
     yield from (queue.short_name for queue, _ in _callback_sources(flow))
     if isinstance(flow.answers, Queue) and needs_answers(flow):
         yield flow.answers.short_name

@@ -13,7 +13,6 @@ from flowguard.destinations import Queue
 from flowguard.errors import shown
 from flowguard.every import Every
 from flowguard.flow import AnyFlow
-from flowguard.project.queues import queue_of
 
 LONGEST_NAME: Final = 64
 """Characters of a schedule's name."""
@@ -27,7 +26,7 @@ def schedules_of(
         ScheduleNeed(
             name=name,
             owner=flow.name,
-            queue=Queue(queue_of(flow, flow.entry())).short_name,
+            queue=_queue_of(flow, every),
             expression=every.expression,
             timezone=every.timezone,
             input=every.input(flow.name, flow.entry().name),
@@ -63,6 +62,13 @@ def unscheduled_notes(needed: Deployment, options: DeployOptions) -> Iterator[st
     for option, is_given in given.items():
         if is_given:
             yield f"the options say {option}, and nothing here is scheduled; it has no effect"
+
+
+def _queue_of(flow: AnyFlow, every: Every) -> str:
+    """Return the name of the queue to which a schedule sends. Where there are lanes it is that of its own."""
+    _, inbox = flow.entrance(every.in_lane())
+    assert isinstance(inbox, Queue)  # noqa: S101 - the flow refuses a schedule for another inbox
+    return inbox.short_name
 
 
 def _named(functions: Iterable[FoundFunction]) -> Iterator[tuple[AnyFlow, Every, str]]:

@@ -432,7 +432,7 @@ class _Terraform(Template):
         return {} if vpc is None else {"subnet_ids": [*vpc.subnets], "security_group_ids": [*vpc.security_groups]}
 
     def _source(self, function: FunctionNeed, address: str, queue: str) -> None:
-        concurrency = function.max_concurrency
+        concurrency = function.at_once(queue)
         block: Json = {
             "event_source_arn": self.queue_arn(queue),
             "function_name": f"${{{address}.arn}}",

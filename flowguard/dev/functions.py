@@ -43,6 +43,7 @@ from flowguard.events import Observer
 from flowguard.observers.combined import combined
 from flowguard.observers.named import named_observers
 from flowguard.once_function import OnceServices
+from flowguard.operate.stage_pauses import MOST_AT_ONCE
 from flowguard.project.loading import NoSuchFlow
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
@@ -82,13 +83,21 @@ class Order(NamedTuple):
         return cls(tuple(modules), *others)
 
 
+def with_room(options: DeployOptions) -> DeployOptions:
+    """Return the options with a bound that lanes share. Nothing is bounded here, so nobody has to say one."""
+    if options.defaults.max_concurrency is not None:
+        return options
+    defaults = options.defaults.model_copy(update={"max_concurrency": MOST_AT_ONCE})
+    return options.model_copy(update={"defaults": defaults})
+
+
 def main(order: Order) -> int:
     """Serve until standard input ends, and return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the starter stops this process
     say = _speaker()
     try:
         read = DeployOptions.read(Path(order.options)) if order.options is not None else DeployOptions()
-        options = read.of_environment(os.environ)
+        options = with_room(read.of_environment(os.environ))
         base = os.environ.get(_ANSWERS_URL, order.answers_url)
         for function in (options.defaults, *options.functions.values()):
             os.environ.update(function.environment)

@@ -94,4 +94,4 @@ def _believed(letter: Letter, signer: Signer) -> Message:
         check_returnable(letter, signer)
     except ValueError as error:
         raise NotAnew(str(error)) from None
-    return letter.returning()
+    return letter.returning()._replace(carried=letter.carried)

@@ -21,6 +21,11 @@ def queue_of(flow: AnyFlow, stage: AnyStage) -> str:
     return f"{flow.name}-{first.name}"
 
 
+def queues_of(flow: AnyFlow, stage: AnyStage) -> tuple[str, ...]:
+    """Return the names of the queues that the stage's function reads for it, of lanes that of each."""
+    return tuple(lane.inbox.short_name for lane in flow.lanes_of(stage)) or (queue_of(flow, stage),)
+
+
 def topics(flows: Iterable[AnyFlow]) -> Mapping[str, str]:
     """Return the name of the topic in front of each queue that has one."""
     flows = list(flows)

@@ -43,7 +43,7 @@ class Startable(Protocol):
     @property
     def codec(self) -> Codec | None: ...
 
-    def entrance(self) -> tuple[str, Destination]: ...
+    def entrance(self, carried: Mapping[str, Attribute] = ...) -> tuple[str, Destination]: ...
 
     def request(
         self,
@@ -54,6 +54,8 @@ class Startable(Protocol):
         object_id: str | None = None,
         reply_to: Destination | None = None,
         signed: bool = False,
+        lane: str | None = None,
+        carried: Mapping[str, Attribute] = ...,
     ) -> tuple[Message, Destination]: ...
 
 
@@ -106,8 +108,9 @@ class SideMessages:
         payload: Payload,
         object_id: str | None,
         reply_to: Destination | str | None,
+        lane: str | None = None,
     ) -> None:
-        """Record the request that starts another flow."""
+        """Record the request that starts another flow. Its lane is by default that of this run."""
         message, inbox = flow.request(
             payload,
             request_id=self._next_id,
@@ -115,9 +118,11 @@ class SideMessages:
             object_id=object_id,
             reply_to=None if reply_to is None else destination(reply_to),
             signed=self._signer.is_on,
+            lane=lane,
+            carried=self._message.carried,
         )
         deeper = message.below(self._message)
-        attributes = {**self._message.carried, **signed_attributes(deeper, self._signer)}
+        attributes = {**self._message.carried, **message.carried, **signed_attributes(deeper, self._signer)}
         self._add(Send(Kind.SIDE, inbox, message.text, self._next_id(), attributes, group=message.object_id))
 
     def reset(self, flow: Startable, object_id: str) -> None:
@@ -135,7 +140,7 @@ class SideMessages:
 
     def cancel(self, flow: Startable, object_id: str, why: str) -> None:
         """Record the order to cancel another flow's run. It goes where that flow's requests go."""
-        text, message_id, (stage, inbox) = reason(why), self._next_id(), flow.entrance()
+        text, message_id, (stage, inbox) = reason(why), self._next_id(), flow.entrance(self._message.carried)
         named, at = ObjectId(object_id), self._committed_at
         attributes = {
             **self._message.carried,

@@ -16,7 +16,7 @@ from flowguard.errors import RunFailed, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.handler import LambdaHandler
 from flowguard.payload.encoding import decode
-from flowguard.project.queues import callback_queues, queue_of
+from flowguard.project.queues import callback_queues, queue_of, queues_of
 from flowguard.sim.issued_tokens import means_token
 from flowguard.stage import AnyStage
 from flowguard.start_function import StartHandler
@@ -188,7 +188,8 @@ def _served(flows: Iterable[AnyFlow]) -> Mapping[str, Served]:
     served: dict[str, Served] = {}
     for flow in flows:
         for stage in flow.stages:
-            served.setdefault(queue_of(flow, stage), []).append((flow, stage))
+            for queue in queues_of(flow, stage):
+                served.setdefault(queue, []).append((flow, stage))
     return served
 
 

@@ -106,6 +106,7 @@ _ABOUT_A_REQUEST: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "reply_to": (_is_place, "the name of a queue, or a Queue, Topic, Function or Bus"),
     "attributes": (_are_attributes, 'each by its name: {"tenant": "t1"}'),
     "tenant": (_is_text, "a text"),
+    "lane": (_is_text, "a text"),
 }
 
 

@@ -142,7 +142,7 @@ class FlowRunner:
 
     # -- what comes in
 
-    def send(
+    def send(  # noqa: PLR0913 - the parts of a request, each with a default
         self,
         flow: AnyFlow,
         payload: Payload,
@@ -153,10 +153,11 @@ class FlowRunner:
         reply_to: Destination | str | None = None,
         attributes: Mapping[str, Attribute | str] | None = None,
         tenant: str | None = None,
+        lane: str | None = None,
     ) -> Started:
         """Ask for a run, as :meth:`flowguard.FlowClient.start` does. The same ``request_id`` twice is one run.
 
-        ``object_id``, ``requested_at``, ``reply_to``, ``attributes`` and ``tenant`` are those of that method.
+        ``object_id``, ``requested_at``, ``reply_to``, ``attributes``, ``tenant`` and ``lane`` are those of that method.
         """
         about: dict[str, Any] = {
             "object_id": object_id,
@@ -165,6 +166,7 @@ class FlowRunner:
             "reply_to": reply_to,
             "attributes": attributes,
             "tenant": tenant,
+            "lane": lane,
         }
         check_flows("send", [flow])
         check_request(flow, payload, **about)

@@ -18,7 +18,7 @@ def schedule_event(flow: AnyFlow, name: str = "tick", *, at: int = SENT_AT) -> d
     Two events for one second are the same tick, delivered twice. Raises ValueError for a flow without that schedule.
     """
     every = next((every for every in flow.every if every.name == name), None)
-    inbox = flow.inbox_of(flow.entry())
+    _, inbox = flow.entrance({} if every is None else every.in_lane())
     if every is None or not isinstance(inbox, Queue):
         names = ", ".join(every.name for every in flow.every) or "none"
         raise ValueError(f"{flow.name} has no schedule {shown(name)}; it has {names}")

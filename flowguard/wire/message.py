@@ -35,6 +35,9 @@ REQUEST_ID = "uniquerequestid"
 REQUESTED_AT = "requestedat"
 FLOW_STAGE = "flowstage"
 PLACE = "flowguard"
+LANE = "lane"
+"""The attribute that names the lane of a run, beside flowguard's own: a flow whose inboxes have lanes carries it on."""
+
 SIGNATURE = "sig"
 """The key of the place that says who sent it: see ``flowguard.wire.signing``."""
 

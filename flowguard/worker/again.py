@@ -99,7 +99,7 @@ def again_request(flow: AnyFlow, first: Message, item: RunItem, now: int, signer
         since=0,
     )
     attributes = {**signed_attributes(message, signer), **message.carried}
-    inbox = flow.inbox_of(flow.stage(message.stage))
+    inbox = flow.inbox_of(flow.stage(message.stage), message.carried)
     send_id = id_of(IdKind.START, message)
     return message, Send(Kind.SIDE, inbox, message.text, send_id, attributes, group=message.object_id).checked()
 

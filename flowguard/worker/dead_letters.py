@@ -19,6 +19,7 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.payload.encoding import decode
 from flowguard.protocol.run_orders import order_parts
 from flowguard.text.printable import bounded
+from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service
@@ -186,6 +187,17 @@ class Letter:
             return self.source_arn
         arn: str = self.envelope.notification["TopicArn"]
         return None if arn_service(arn) != "sqs" or arn == UNKNOWN_QUEUE else arn
+
+    @property
+    def carried(self) -> dict[str, Attribute]:
+        """Return what goes along with all that its run sends. Nothing where its flow is not known.
+
+        Beside what its message carries that is the lane of the queue which it came through.
+        """
+        if self.flow is None or self.message is None or self.envelope is None:
+            return {}
+        queue = None if self.home_arn is None else self.envelope.names.queue_of_arn(self.home_arn)
+        return self.flow.carried_from(self.envelope.attributes, self.message.stage, queue)
 
     def returning(self) -> Message:
         """Return the message as it is sent back. Raises ValueError where it cannot be read.

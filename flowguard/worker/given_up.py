@@ -101,7 +101,7 @@ def _home(arrival: Arrival) -> Queue | None:
     if isinstance(arn, str) and arn.split(":")[2:3] == ["sqs"]:
         return Queue(arn)
     assert arrival.stage is not None  # noqa: S101 - else it has a problem
-    inbox = arrival.flow.inbox_of(arrival.stage)
+    inbox = arrival.flow.inbox_of(arrival.stage, arrival.message.carried)
     return inbox if isinstance(inbox, Queue) else None
 
 

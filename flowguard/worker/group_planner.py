@@ -144,8 +144,8 @@ class GroupPlanner(NamedTuple):
         plan = GroupPlan(self.key, 0, "", self.planner.moment, attributes=ask.attributes)
         if isinstance(ask.to, Destination):
             return plan._replace(to=str(ask.to))
-        entry = ask.to.entry()
-        plan = plan._replace(to=str(ask.to.inbox_of(entry)), flow=ask.to.name, stage=entry.name, version=ask.to.version)
+        stage, inbox = ask.to.entrance(self.planner.message.carried)
+        plan = plan._replace(to=str(inbox), flow=ask.to.name, stage=stage, version=ask.to.version)
         key = bound_key(self.key, plan.to, plan.flow, plan.stage) if ask.cancel_too else self.key
         return plan._replace(is_sealed=ask.to.codec is not None, key=key)
 

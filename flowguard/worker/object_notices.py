@@ -64,7 +64,7 @@ class ObjectNotices:
 
 def _inbox(arrival: Arrival) -> Destination:
     """Return the first stage's inbox. Of a topic, which others may read, it is the queue that brought the notice."""
-    inbox, arn = arrival.flow.inbox_of(arrival.flow.entry()), arrival.envelope.arn_before
+    (_, inbox), arn = arrival.flow.entrance(arrival.message.carried), arrival.envelope.arn_before
     return inbox if isinstance(inbox, Queue) or arn is None else Queue(arn)
 
 

@@ -263,7 +263,7 @@ class Planner(NamedTuple):
         onward = sealed_message(self.flow.codec, self.message.next(stage.name, body)._replace(version=version))
         return Send(
             Kind.NEXT,
-            self.flow.inbox_of(stage),
+            self.flow.inbox_of(stage, onward.carried),
             onward.text,
             id_of(IdKind.NEXT, onward),
             {**signed_attributes(onward, self.signer), **onward.carried},

@@ -190,7 +190,7 @@ class NamedQueues:
         if stage is None:
             if Channel.UNNAMED in channels or queue in _inboxes(flow):  # it may be the inbox of a stage that is gone
                 channels |= {Channel.STAGE}
-        elif _is_inbox(flow.inbox_of(stage), queue, channels):
+        elif any(_is_inbox(inbox, queue, channels) for inbox in flow.inboxes_of(stage)):
             channels |= {Channel.STAGE}
         return frozenset(channels)
 
@@ -217,7 +217,7 @@ def _is_inbox(inbox: Destination, queue: str | None, channels: set[Channel]) -> 
 
 
 def _queues_of(flow: AnyFlow) -> dict[Channel, set[str]]:
-    entries = [flow.inbox_of(stage) for stage in flow.stages if stage.name in flow.entries]
+    entries = [inbox for stage in flow.stages if stage.name in flow.entries for inbox in flow.inboxes_of(stage)]
     return {
         Channel.ENTRY: _called(entries),
         Channel.ANSWERS: _called([flow.answers]),
@@ -230,7 +230,7 @@ def _names_of(flow: AnyFlow) -> set[str]:
 
 
 def _inboxes(flow: AnyFlow) -> set[str]:
-    return _called([flow.inbox_of(stage) for stage in flow.stages])
+    return _called(inbox for stage in flow.stages for inbox in flow.inboxes_of(stage))
 
 
 def _called(destinations: Iterable[Destination]) -> set[str]:

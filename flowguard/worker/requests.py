@@ -46,7 +46,7 @@ def request_send(
         to,
         message.text,
         id_of(IdKind.START, message),
-        {**attributes, **signed_attributes(message, signer)},
+        {**attributes, **message.carried, **signed_attributes(message, signer)},
         delay=delay,
         group=message.object_id,
     ).checked()

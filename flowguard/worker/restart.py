@@ -92,7 +92,7 @@ def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer
         depth=more[0] if more else 0,
         tenant=more[1] if more[1:] else None,
     )
-    inbox = flow.inbox_of(flow.stage(stage_name))
+    inbox = flow.inbox_of(flow.stage(stage_name), message.carried)
     attributes = {**signed_attributes(message, signer), **message.carried}
     return Restart(
         message,

@@ -172,7 +172,7 @@ class Routes:
             redrive=place.redrive,
             reply_to=place.reply_to,
             first_error=place.first_error if place.retry else None,
-            carried=self._carried(envelope, flow),
+            carried=self._carried(envelope, flow, stage_name),
             is_event=envelope.event is not None,
             resumed=place.resumed and place.hop > 1,  # a request comes after no wait
             answer_to=place.answer_to,
@@ -239,8 +239,8 @@ class Routes:
         if len(entered) == 1:
             return entered[0]
         for flow in entered:
-            inbox = flow.inbox_of(flow.entry())
-            if isinstance(inbox, Queue) and envelope.queue in inbox.called:
+            inboxes = flow.inboxes_of(flow.entry())
+            if any(isinstance(inbox, Queue) and envelope.queue in inbox.called for inbox in inboxes):
                 return flow
         if envelope.source.is_stream:
             raise Unroutable(f"a stream's record names no flow; give its function one flow, not {self._served()}")
@@ -253,12 +253,12 @@ class Routes:
         return ", ".join(f"{flow}/{stage}" for flow, stages in self._stages.items() for stage in stages)
 
     @staticmethod
-    def _carried(envelope: Envelope, flow: AnyFlow) -> dict[str, Attribute]:
+    def _carried(envelope: Envelope, flow: AnyFlow, stage: str) -> dict[str, Attribute]:
         """Return the attributes that go along with everything that the flow sends.
 
         Raises :class:`EnvelopeError` for those that SQS refuses: only a direct invocation can bring them.
         """
-        carried = {name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes}
+        carried = flow.carried_from(envelope.attributes, stage, envelope.came_through)
         if problem := attributes_problem(carried):
             raise EnvelopeError(envelope.message_id, "attributes", f"the message {problem}")
         return carried

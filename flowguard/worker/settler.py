@@ -226,7 +226,7 @@ class Settler:
 
     def _to_its_stage(self, flow: AnyFlow, message: Message) -> Send:
         try:
-            inbox = flow.inbox_of(flow.stage(message.stage))
+            inbox = flow.inbox_of(flow.stage(message.stage), message.carried)
         except RunFailed as error:
             raise OtherRelease(str(error)) from None
         return self._send(message, inbox).checked()

@@ -183,15 +183,15 @@ class WaitPlanner(NamedTuple):
 
     def _ask_flow(self, awaited: AskFlow, address: AnswerAddress, message_id: str) -> tuple[Send, Child]:
         """Build the request to another flow, and what names it where it is cancelled."""
-        message, inbox = awaited.flow.request(
+        m, inbox = awaited.flow.request(
             awaited.payload,
             request_id=lambda: RequestId(message_id),
             requested_at=self.moment,
             object_id=awaited.object_id,
             reply_to=self.flow.answers,
             signed=self.signer.is_on,
+            carried=self.message.carried,
         )
-        m: Message = message
         send = ask_of_flow(m, inbox, message_id, address, self.message.carried, self.signer, self.message)
         return send, Child(str(inbox), m.flow, m.stage, m.version, m.object_id, m.request_id, m.requested_at)
 

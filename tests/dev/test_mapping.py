@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.dev.delivery import Listener
-from flowguard.dev.functions import Order, outside_environment, settings_of
+from flowguard.dev.functions import Order, outside_environment, settings_of, with_room
 from flowguard.dev.mapping import LocalContext, QueueMapping, as_line
 from flowguard.errors import NotProcessed, Reject, Retry
 from flowguard.handler import lambda_handler
@@ -208,6 +208,17 @@ def test_keys_that_aws_keeps_are_those_of_simulations() -> None:
     mine = settings_of(need, {"FLOWGUARD_TOKEN_KEYS": "mine:0123456789abcdef0123456789abcdef", "FLOWGUARD_BUCKET": "b"})
     assert mine.token_keys is not None
     assert (mine.token_keys.get_secret_value()[:5], mine.bucket) == ("mine:", "b")
+
+
+def test_the_lanes_of_an_inbox_need_no_bound_here() -> None:
+    from flowguard.deploy.derive import needs_of
+    from flowguard.deploy.found import find_functions
+    from flowguard.deploy.options import DeployOptions
+
+    needs = needs_of(find_functions(["tests.deploy.laned"]), with_room(DeployOptions()))
+    assert needs.function("orders-take").reads == ("orders", "orders-answers", "orders-urgent")
+    given = DeployOptions.model_validate({"defaults": {"max_concurrency": 7}})
+    assert with_room(given) is given
 
 
 def test_an_order_survives_its_way_to_the_process() -> None:

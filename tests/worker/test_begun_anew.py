@@ -10,16 +10,21 @@ from typing import Any, cast
 
 import pytest
 
+from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.aws.dead_letter_queue import Reading
 from flowguard.clock import ManualClock
+from flowguard.lanes import Lane
 from flowguard.names.ids import RequestId
 from flowguard.operate.begun_anew import NotAnew, begin_again, first_in_letters
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Status
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import normalize_record
 from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer, signed_attributes
 from flowguard.worker.dead_letters import Letter
-from tests.scene import START, Orders
+from flowguard.worker.plan import dead_letter
+from tests.scene import START, Order, Orders
 from tests.worker.test_dead_letters import ERROR, STAGE_QUEUE, message, parked, raw, received, run
 
 FIRST = message()
@@ -45,6 +50,23 @@ def test_a_run_begins_anew_from_its_own_first_message_and_from_no_other_letter()
     assert begun_from([*others, parked(message(body='{"order_id":"o1","note":"x"}'))]).body.endswith('"x"}')
     with pytest.raises(NotAnew, match="queue dead shows no letter of request run-1"):
         begun_from(others)
+
+
+class Price(Stage[Order], name="price-order", inbox=(Lane("normal", "calm"), Lane("urgent", "price-order"))):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Done()
+
+
+class Laned(Flow, name="orders", object_id="order_id"):
+    stages = (Price,)
+
+
+def test_a_run_begins_anew_in_the_lane_of_its_letter() -> None:
+    record = {**received(FIRST.body, FIRST.attributes()), "EventSourceARN": STAGE_QUEUE}
+    send = dead_letter(Laned, FIRST, ERROR, normalize_record(record))
+    letter = Letter.read(received(send.body, dict(send.attributes)), now=START, flow=Laned)
+    found = first_in_letters(Laned, "o1", TAKEN_BACK, queue_of(letter), UNSIGNED)
+    assert found.carried == {"lane": Attribute.string("urgent")}
 
 
 def signed(letter: Message) -> Letter:

@@ -27,6 +27,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType
 from flowguard.handler import dlq_handler
+from flowguard.lanes import Lane
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.testing import batch, bus_event, object_notice, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, REQUESTED_AT
@@ -245,6 +246,19 @@ def test_in_a_batch_that_is_claimed_together_notices_go_alone_and_others_share_c
     assert [indexed(at, key)["id"] for key in ("c.csv", "d.csv")] == ["c.csv", "d.csv"]
     assert (at.told(EventType.SPLIT), at.told(EventType.TESTED), at.told(EventType.CLAIMED)) == (1, 1, 2)
     assert len(back(at)) == 2
+
+
+class Laned(Index, name="index", inbox=(Lane("normal", "calm"), Lane("urgent", "price-order"))):
+    pass
+
+
+class Images(Flow, name="images", object_id="object.key", dead_letters="dead"):
+    stages = (Laned,)
+
+
+def test_several_changes_are_sent_on_in_the_lane_of_their_notice(at: Scene) -> None:
+    assert lambda_handler(Images).using(at.handler._services)(came("a.csv", "b.csv")) == ACKED
+    assert [message["MessageAttributes"]["lane"]["StringValue"] for message in back(at)] == ["urgent", "urgent"]
 
 
 def test_what_is_sent_on_has_its_object_as_group_and_carries_what_the_flow_carries(at: Scene) -> None:

@@ -18,6 +18,7 @@ from flowguard.aws.redriver import Redriver
 from flowguard.destinations import Topic
 from flowguard.flow import Flow
 from flowguard.handler import dlq_handler
+from flowguard.lanes import Lane
 from flowguard.names.at_aws import Names
 from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Outcome
@@ -323,6 +324,18 @@ class Entry(Stage[Order, OrderState], name="price-order"):
 
 class Published(Flow, name="orders", object_id="order_id", inbox=Topic(f"arn:aws:sns:{REGION}:{ACCOUNT_ID}:orders")):
     stages = (Entry,)
+
+
+class Laned(Flow, name="orders", object_id="order_id", inbox=(Lane("normal", "calm"), Lane("urgent", "price-order"))):
+    stages = (Entry,)
+
+
+@pytest.mark.parametrize(("lane", "queue"), [({}, "price-order"), ({"lane": "normal"}, "calm")])
+def test_a_letter_goes_back_to_its_lane_which_it_names_or_came_by(at: Scene, lane: dict[str, str], queue: str) -> None:
+    at.aws.create_queue("calm")
+    die(at, at.message()._replace(carried={name: Attribute.string(value) for name, value in lane.items()}))
+    [outcome] = redrive(flow=Laned)
+    assert (fates([outcome]), outcome.to) == ([Fate.REDRIVEN], queue)
 
 
 def test_no_letter_goes_through_a_topic_which_would_wrap_it_once_more(at: Scene) -> None:

@@ -14,12 +14,14 @@ from flowguard.destinations import Topic
 from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.handler import dlq_handler
+from flowguard.lanes import Lane
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import Status
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
-from flowguard.wire.message import ErrorNote, Message
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import LANE, ErrorNote, Message
 from tests.scene import START, OrderState, Scene, Script, message_id, record, two_stages
 from tests.worker.runtime.mishaps import boom, drop_queue
 from tests.worker.runtime.test_kills import kill, no_commits, received
@@ -255,7 +257,7 @@ def test_a_message_that_can_never_work_ends_its_run_at_once(at: Scene) -> None:
 
 def test_a_record_of_a_topic_is_not_published_to_all_who_listen(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic(at.aws.client("sns").create_topic(Name="ordered")["TopicArn"])
-    monkeypatch.setattr(at.flow, "inbox_of", lambda stage: topic)
+    monkeypatch.setattr(at.flow, "inbox_of", lambda stage, carried=None: topic)
     assert give_up(at, at.message())["batchItemFailures"]
     assert (at.item(), at.told(EventType.SENT), at.told(EventType.BROKEN)) == (None, 0, 0)
     attributes = record(at.message())["attributes"] | {
@@ -263,6 +265,14 @@ def test_a_record_of_a_topic_is_not_published_to_all_who_listen(at: Scene, monke
     }
     assert give_up(at, at.message(), attributes=attributes) == ACKED
     assert len(came_back(at)) == 1
+
+
+def test_a_record_of_which_sqs_says_no_queue_goes_back_to_its_lane(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes = (Lane("normal", "price-order"), Lane("urgent", "close-order"))
+    monkeypatch.setattr(at.flow, "lanes_of", lambda stage: lanes)
+    monkeypatch.setattr(at.flow, "carry", (LANE,))
+    assert give_up(at, at.message()._replace(carried={LANE: Attribute.string("urgent")})) == ACKED
+    assert len(at.sent("close-order")) == 1
 
 
 def test_the_attempts_of_a_fifo_record_are_those_of_its_item(at: Scene) -> None:

@@ -12,7 +12,7 @@ from flowguard.destinations import Destination, Queue, Topic, parse_destination
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.payload.names import text_at
-from flowguard.project.queues import callback_queues, queue_of
+from flowguard.project.queues import callback_queues, queues_of
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
@@ -41,7 +41,7 @@ def nothing_goes_where_no_flow_sends(history: History, flows: Sequence[AnyFlow])
 def _named(flows: Sequence[AnyFlow]) -> Iterator[str]:
     """Yield the places that definitions name."""
     for flow in flows:
-        yield from (queue_of(flow, stage) for stage in flow.stages)
+        yield from (queue for stage in flow.stages for queue in queues_of(flow, stage))
         places = (flow.answers, flow.dead_letters, flow.complete_to, *map(flow.inbox_of, flow.stages))
         yield from (_bare(str(to)) for to in places if to is not None)
 

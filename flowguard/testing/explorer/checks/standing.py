@@ -14,7 +14,7 @@ from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId
-from flowguard.project.queues import queue_of, topics
+from flowguard.project.queues import queues_of, topics
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.sim.posted_messages import as_posted
@@ -153,7 +153,7 @@ def _of_key(key: str) -> tuple[str, ObjectId]:
 def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:
     """Yield the addresses that posted messages have for queues and topics of stages."""
     for flow in flows:
-        yield from (f"sqs:{queue_of(flow, stage)}" for stage in flow.stages)
+        yield from (f"sqs:{queue}" for stage in flow.stages for queue in queues_of(flow, stage))
     yield from (f"sns:{topic}" for topic in topics(flows).values())
 
 

@@ -44,8 +44,10 @@ def posted_back(letter: Letter) -> Posted | None:
     if letter.flow is None:
         return None
     try:
-        queue = queue_of(letter.flow, letter.flow.stage(letter.returning().stage))
-        return as_posted(sent_back(letter, Queue(queue)), 0)
+        stage = letter.flow.stage(letter.returning().stage)
+        inbox = letter.flow.inbox_of(stage, letter.carried)
+        queue = inbox if isinstance(inbox, Queue) else Queue(queue_of(letter.flow, stage))
+        return as_posted(sent_back(letter, queue), 0)
     except (FlowguardError, ValueError):
         return None
 
