@@ -12,6 +12,7 @@ from flowguard import ATTACH, Done, Flow, Outcome, Stage, Step
 from flowguard.lanes import Lane
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import explore, replay
+from flowguard.testing.explorer.checks.standing import _inboxes
 from tests.testing.explorer.histories import history_of
 
 TABLES: Final = {"shipped": "order_id"}
@@ -75,6 +76,11 @@ def test_an_urgent_run_keeps_its_lane_whatever_happens(schedule: str) -> None:
         "prices-urgent",
         "shipping-urgent",
     }
+
+
+def test_a_next_hop_is_told_from_other_messages_in_each_lane() -> None:
+    """One that is refused for good ends no run as the undisturbed one ends."""
+    assert {"sqs:orders", "sqs:orders-urgent", "sqs:shipping-urgent"} <= set(_inboxes(FLOWS))
 
 
 @pytest.mark.slow("explores the crashes of a run that asks another flow")
