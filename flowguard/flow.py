@@ -298,12 +298,17 @@ class Flow:
         )
 
     @classmethod
-    def inbox_of(cls, stage: AnyStage, carried: Mapping[str, Attribute] = _NOTHING) -> Destination:
-        """Return the destination of messages for the stage. Where it has lanes, what is ``carried`` may name one."""
-        if (named := carried.get(LANE)) is not None:
-            for lane in cls.lanes_of(stage):
-                if lane.name == named.value:
-                    return lane.inbox
+    def inbox_of(cls, stage: AnyStage, carried: Mapping[str, Attribute] | None = None) -> Destination:
+        """Return the destination of messages for the stage. Where it has lanes, what is ``carried`` may name one.
+
+        Where that names none, or none of the stage's, it is the first lane where requests enter, or else the first of
+        the stage. That is where messages are sent of which nothing is known.
+        """
+        if carried is not None and (lanes := cls.lanes_of(stage)):
+            first = [lane.name for lane in cls.lanes_of(cls.entry())[:1]]
+            wanted = [carried[LANE].value, *first] if LANE in carried else first
+            by_name = {lane.name: lane.inbox for lane in lanes}
+            return by_name[next((name for name in wanted if name in by_name), lanes[0].name)]
         return stage.inbox if stage.inbox is not None else cls.inbox
 
     @classmethod
@@ -320,12 +325,12 @@ class Flow:
     def carried_from(cls, attributes: Mapping[str, Attribute], stage: str, queue: str | None) -> dict[str, Attribute]:
         """Return the attributes of a message for the stage that go along with all that its run sends.
 
-        One that names no lane has that of the ``queue`` by which it came. The first one needs no name.
+        One that names no lane has that of the ``queue`` by which it came, or else the first one where requests enter.
         """
         named = cls.by_name.get(stage)
-        lanes = () if named is None else cls.lanes_of(named)[1:]
-        by_queue = [(LANE, Attribute.string(lane.name)) for lane in lanes if queue in lane.inbox.called]
-        return dict(by_queue) | {name: attributes[name] for name in cls.carry if name in attributes}
+        by_queue = [lane for lane in (() if named is None else cls.lanes_of(named)) if queue in lane.inbox.called]
+        in_lane = [(LANE, Attribute.string(lane.name)) for lane in by_queue or cls.lanes_of(cls.entry())[:1]]
+        return dict(in_lane) | {name: attributes[name] for name in cls.carry if name in attributes}
 
     @classmethod
     def object_of(cls, payload: Any, request_id: RequestId) -> ObjectId:

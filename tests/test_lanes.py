@@ -16,6 +16,7 @@ from flowguard.wire.attributes import Attribute
 NORMAL, URGENT, NIGHT = Lane("normal", "orders"), Lane("urgent", "orders-urgent", weight=3), Lane("night", "nightly")
 BOTH = (NORMAL, URGENT)
 IN_URGENT = {"lane": Attribute.string("urgent")}
+IN_NORMAL = {"lane": Attribute.string("normal")}
 
 
 def stage(name: str = "price", **options: Any) -> type[Stage[Any]]:
@@ -97,11 +98,33 @@ def test_answers_have_a_queue_of_their_own_where_the_inbox_has_lanes() -> None:
 def test_a_message_has_the_lane_that_it_names_or_else_that_of_its_queue() -> None:
     made, night = flow(inbox=(*BOTH, NIGHT)), {"lane": Attribute.string("night")}
     assert made.carried_from({}, "price", "orders-urgent") == IN_URGENT
-    assert made.carried_from({}, "price", "orders") == {}
+    assert made.carried_from({}, "price", "orders") == IN_NORMAL
     assert made.carried_from(night, "price", "orders-urgent") == night
-    assert made.carried_from({}, "gone", "orders-urgent") == {}
-    assert made.carried_from({}, "price", None) == {}
     assert flow().carried_from(night, "price", "orders") == {}
+
+
+def test_without_a_queue_that_says_it_the_lane_is_the_first_where_requests_enter() -> None:
+    ship = stage("ship", inbox=(URGENT, Lane("normal", "normal-ships")))
+    made = flow(stage(then="ship", inbox=(NORMAL, Lane("urgent", "fast"))), ship)
+    assert made.carried_from({}, "gone", "orders-urgent") == IN_NORMAL
+    assert made.carried_from({}, "ship", None) == IN_NORMAL
+    assert made.carried_from({}, "ship", "orders-urgent") == IN_URGENT
+    assert flow(stage(then="ship"), ship).carried_from({}, "price", "orders") == {}
+
+
+def test_a_name_that_a_stage_does_not_have_is_the_first_lane_where_requests_enter() -> None:
+    ship, pack = (
+        stage("ship", inbox=(URGENT, Lane("normal", "ships"))),
+        stage("pack", inbox=(NIGHT, Lane("day", "daily"))),
+    )
+    made = flow(stage(then=("ship", "pack"), inbox=(NORMAL, Lane("fast", "fast"))), ship, pack)
+    for name in ("fast", "strange"):
+        assert made.inbox_of(ship, {"lane": Attribute.string(name)}) == Queue("ships")
+        assert made.inbox_of(pack, {"lane": Attribute.string(name)}) == Queue("nightly")
+    assert made.inbox_of(ship, {}) == Queue("ships"), "what is from before the flow had lanes"
+    assert made.inbox_of(ship) == Queue("orders-urgent")
+    assert made.inbox_of(ship, IN_URGENT) == Queue("orders-urgent")
+    assert flow(stage(then="ship"), ship).inbox_of(ship, {"lane": Attribute.string("fast")}) == Queue("orders-urgent")
 
 
 @pytest.mark.parametrize(
