@@ -325,12 +325,20 @@ class Flow:
     def carried_from(cls, attributes: Mapping[str, Attribute], stage: str, queue: str | None) -> dict[str, Attribute]:
         """Return the attributes of a message for the stage that go along with all that its run sends.
 
-        One that names no lane has that of the ``queue`` by which it came, or else the first one where requests enter.
+        One that names none of the flow's lanes has that of the ``queue`` by which it came, or else the first one where
+        requests enter.
         """
+        carried = {name: attributes[name] for name in cls.carry if name in attributes}
+        if LANE in carried and cls._has_lane(carried[LANE].value):
+            return carried
         named = cls.by_name.get(stage)
         by_queue = [lane for lane in (() if named is None else cls.lanes_of(named)) if queue in lane.inbox.called]
         in_lane = [(LANE, Attribute.string(lane.name)) for lane in by_queue or cls.lanes_of(cls.entry())[:1]]
-        return dict(in_lane) | {name: attributes[name] for name in cls.carry if name in attributes}
+        return carried | dict(in_lane)
+
+    @classmethod
+    def _has_lane(cls, name: str) -> bool:
+        return any(lane.name == name for stage in cls.stages for lane in cls.lanes_of(stage))
 
     @classmethod
     def object_of(cls, payload: Any, request_id: RequestId) -> ObjectId:

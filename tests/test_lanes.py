@@ -97,6 +97,13 @@ def test_answers_have_a_queue_of_their_own_where_the_inbox_has_lanes() -> None:
 
 def test_a_message_has_the_lane_that_it_names_or_else_that_of_its_queue() -> None:
     made, night = flow(inbox=(*BOTH, NIGHT)), {"lane": Attribute.string("night")}
+    ship = stage("ship", inbox=(Lane("normal", "ships"), Lane("night", "nightships")))
+    later = flow(stage(then="ship", inbox=BOTH), ship)
+    assert later.carried_from(night, "price", "orders-urgent") == night, "a later stage has it"
+    assert later.carried_from(IN_URGENT, "ship", "ships") == IN_URGENT, "an earlier stage has it"
+    assert later.carried_from({"lane": Attribute.string("fast")}, "ship", "nightships") == night
+    plain = flow(stage(then="ship"), stage("ship"), carry=("lane",))
+    assert plain.carried_from(night, "price", "orders") == night
     assert made.carried_from({}, "price", "orders-urgent") == IN_URGENT
     assert made.carried_from({}, "price", "orders") == IN_NORMAL
     assert made.carried_from(night, "price", "orders-urgent") == night

@@ -119,9 +119,10 @@ def test_a_request_may_name_its_lane_in_the_queue_of_another(way: str) -> None:
     ]
 
 
-def test_a_lane_that_a_stage_does_not_have_is_its_first_and_is_kept() -> None:
+def test_a_lane_that_a_flow_does_not_have_says_nothing_and_the_queue_does() -> None:
     circle = Circle(a=(goes_on, lanes("a")))
-    assert played(circle, "a", lane="by-night") == [("a", "by-night")]
+    assert played(circle, "a", lane="by-night") == [("a", "normal")]
+    assert played(circle, "a-urgent", lane="by-night") == [("a-urgent", "urgent")]
 
 
 def test_a_flow_without_lanes_sends_what_it_always_did() -> None:
