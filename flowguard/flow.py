@@ -139,7 +139,7 @@ class Flow:
     version: ClassVar[int]
     accepts: ClassVar[frozenset[int]]
     inbox: ClassVar[Destination]
-    lanes: ClassVar[tuple[Lane, ...]]
+    inbox_lanes: ClassVar[tuple[Lane, ...]]
     dead_letters: ClassVar[Destination]
     answers: ClassVar[Destination]
     callbacks: ClassVar[tuple[Callback, ...]]
@@ -215,9 +215,9 @@ class Flow:
         cls.on_conflict = by_default if on_conflict is None else on_conflict
         cls.on_failed = name_of(on_failed)
         cls.version, cls.accepts = int(version), frozenset(map(int, (version, *accepts)))
-        cls.inbox, cls.lanes = (Queue(name), ()) if inbox is None else inbox_and_lanes(inbox)
+        cls.inbox, cls.inbox_lanes = (Queue(name), ()) if inbox is None else inbox_and_lanes(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
-        by_itself = Queue(f"{name}-answers") if cls.lanes else cls.inbox
+        by_itself = Queue(f"{name}-answers") if cls.inbox_lanes else cls.inbox
         cls.answers = by_itself if answers is None else destination(answers)
         cls.callbacks, cls.streams, cls.every, cls.debounce = callbacks, streams, every, debounce_of(debounce)
         cls.complete_to = None if complete_to is None else destination(complete_to)
@@ -246,7 +246,7 @@ class Flow:
             *debounce_problems(cls.debounce, cls.on_conflict, cls.object_id, _entry_stages(cls), cls.inbox),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
-        if cls.lanes or any(stage.lanes for stage in cls.stages):
+        if cls.inbox_lanes or any(stage.inbox_lanes for stage in cls.stages):
             cls.carry = tuple(dict.fromkeys((*carry, LANE)))
         cls.by_name = {stage.name: stage for stage in cls.stages}
         cls.entries = tuple(dict.fromkeys((cls.stages[0].name, *entries)))
@@ -314,7 +314,7 @@ class Flow:
     @classmethod
     def lanes_of(cls, stage: AnyStage) -> tuple[Lane, ...]:
         """Return the lanes of the stage's inbox. None where it is a single destination."""
-        return cls.lanes if stage.inbox is None else stage.lanes
+        return cls.inbox_lanes if stage.inbox is None else stage.inbox_lanes
 
     @classmethod
     def inboxes_of(cls, stage: AnyStage) -> tuple[Destination, ...]:
@@ -527,7 +527,7 @@ def _callback_problems(flow: AnyFlow) -> list[str]:
         f"its callback's {callback.source} brings its own messages too, whose function reads no answers from outside; "
         f"give the callback another queue"
         for callback in callbacks
-        if callback.source in (flow.inbox, flow.answers, *(lane.inbox for lane in flow.lanes))
+        if callback.source in (flow.inbox, flow.answers, *(lane.inbox for lane in flow.inbox_lanes))
     ]
 
 
@@ -592,9 +592,9 @@ def _lane_problems(flow: AnyFlow) -> list[str]:
     """Say what is wrong with the lanes of the flow's inbox, and of its stages together."""
     listed: Any = vars(flow).get("stages", flow.stages)
     stages = [stage for stage in listed if _stranger(stage) is None] if isinstance(listed, tuple) else []
-    if not (flow.lanes or any(stage.lanes for stage in stages)):
+    if not (flow.inbox_lanes or any(stage.inbox_lanes for stage in stages)):
         return []
-    if problems := lane_problems(flow.lanes):
+    if problems := lane_problems(flow.inbox_lanes):
         return problems
     read = ((stage.name, flow.inboxes_of(stage), flow.lanes_of(stage)) for stage in stages)
     problems = list(shared_problems(read))

@@ -76,10 +76,23 @@ def test_a_stage_inherits_lanes_and_may_have_another_inbox() -> None:
     class Said(Base, name="said"):
         inbox = "said"  # type: ignore[assignment]  # text becomes a queue
 
-    assert (Kept.inbox, Kept.lanes) == (Queue("orders"), BOTH)
-    assert (Other.inbox, Other.lanes) == (Queue("others"), ())
+    assert (Kept.inbox, Kept.inbox_lanes) == (Queue("orders"), BOTH)
+    assert (Other.inbox, Other.inbox_lanes) == (Queue("others"), ())
     assert Said.inbox == Queue("said")
-    assert Said.lanes == ()
+    assert Said.inbox_lanes == ()
+
+
+def test_an_attribute_that_a_stage_or_a_flow_calls_lanes_is_its_own() -> None:
+    class Ship(Stage[dict[str, Any]], name="ship"):
+        lanes = "sea"
+
+        def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+            return Done()
+
+    class Orders(Flow, name="orders", object_id="order_id"):
+        stages, lanes = (Ship,), 3
+
+    assert (Ship.lanes, Ship.inbox, Orders.lanes, Orders.inbox) == ("sea", None, 3, Queue("orders"))
 
 
 def test_a_flow_with_lanes_carries_the_lane_on() -> None:
@@ -162,7 +175,7 @@ def test_what_is_no_inbox_is_told_with_its_cure(inbox: Any, told: str) -> None:
 
 def test_lanes_that_are_right_are_taken() -> None:
     lanes = (Lane("normal", Queue("orders"), 1), Lane("u" * 64, "orders-urgent", 1_000))
-    assert flow(inbox=lanes).lanes == lanes
+    assert flow(inbox=lanes).inbox_lanes == lanes
 
 
 def test_two_stages_that_share_a_queue_share_all_lanes_of_it() -> None:
