@@ -144,6 +144,9 @@ def test_a_name_that_a_stage_does_not_have_is_the_first_lane_where_requests_ente
     assert made.inbox_of(ship, {}) == Queue("ships"), "what is from before the flow had lanes"
     assert made.inbox_of(ship) == Queue("orders-urgent")
     assert made.inbox_of(ship, IN_URGENT) == Queue("orders-urgent")
+    other = stage("ship", inbox=(NIGHT, Lane("fast", "rapid")))
+    made = flow(stage(then="ship", inbox=(NORMAL, Lane("fast", "fast"))), other)
+    assert made.inbox_of(other, IN_URGENT) == Queue("nightly"), "the first alone stands for others"
     assert flow(stage(then="ship"), ship).inbox_of(ship, {"lane": Attribute.string("fast")}) == Queue("orders-urgent")
 
 
