@@ -345,19 +345,24 @@ def _needed_by(method: Any) -> list[str]:
 
 def inbox_and_lanes(given: Destination | str | tuple[Lane, ...]) -> tuple[Destination, tuple[Lane, ...]]:
     """Return the destination that an inbox stands for and its lanes. Of lanes it is the queue of the first one."""
-    if not isinstance(given, tuple) or not given:
+    lanes: Any = (given,) if _is_lane(given) else given
+    if not isinstance(lanes, tuple) or not lanes:
         return destination(given), ()  # type: ignore[arg-type]  # an empty tuple is named as what it is
-    first: Any = given[0]
-    return destination(getattr(first, "inbox", first)), given
+    first: Any = lanes[0]
+    return destination(getattr(first, "inbox", first)), lanes
 
 
 def lane_problems(lanes: Any) -> list[str]:
     """List what is wrong with the lanes of an inbox."""
-    if strangers := [lane for lane in lanes if not callable(getattr(lane, "among", None))]:
+    if strangers := [lane for lane in lanes if not _is_lane(lane)]:
         return [
             f"its inbox has {shown(strangers[0])}; write lanes: (Lane('normal', 'a'), Lane('urgent', 'b', weight=3))"
         ]
     return [f"its inbox: {problem}" for problem in (lanes[0].among(lanes) if lanes else ())]
+
+
+def _is_lane(given: object) -> bool:
+    return callable(getattr(given, "among", None)) and not isinstance(given, type)
 
 
 def _inbox_problems(inbox: Destination | None, lanes: tuple[Lane, ...]) -> list[str]:

@@ -154,6 +154,8 @@ def test_a_name_that_a_stage_does_not_have_is_the_first_lane_where_requests_ente
     ("inbox", "told"),
     [
         ((NORMAL,), "its inbox: it has one lane; name its queue alone: inbox='orders'"),
+        (NORMAL, "its inbox: it has one lane; name its queue alone: inbox='orders'"),
+        ((Lane, Lane), "its inbox has <class 'flowguard.lanes.Lane'>; write lanes: "),
         ((NORMAL, "orders-urgent"), "its inbox has 'orders-urgent'; write lanes: (Lane('normal', 'a'), Lane("),
         (("orders", NORMAL), "its inbox has 'orders'; write lanes: "),
         ((NORMAL, Lane("normal", "x")), "its inbox: two lanes have the name 'normal'; give each its own"),
@@ -182,7 +184,7 @@ def test_lanes_that_are_right_are_taken() -> None:
 
 
 def test_two_stages_that_share_a_queue_share_all_lanes_of_it() -> None:
-    first, same = stage(then="ship", inbox=BOTH), stage("ship", inbox=(NORMAL, URGENT))
+    first, same = stage(then="ship", inbox=BOTH), stage("ship", inbox=(Lane("normal", Queue("orders")), URGENT))
     assert flow(first, same).inboxes_of(same) == (Queue("orders"), Queue("orders-urgent"))
     told = "'price' and 'ship' both read the queue 'orders', and by other lanes; give both the same inbox=, or"
     for other in ("orders", (NORMAL, Lane("urgent", "fast")), (NORMAL, Lane("urgent", "orders-urgent", weight=2))):
@@ -263,5 +265,5 @@ def test_a_queue_is_named_as_sqs_names_it_in_the_shares() -> None:
 
 
 def test_a_lane_is_a_value() -> None:
-    assert Lane("a", "b") == Lane("a", "b", 1)
+    assert Lane("a", "b") == Lane("a", "b", 1) == Lane("a", Queue("b"))
     assert Lane("a", "b") != Lane("a", "b", 2)
