@@ -69,6 +69,10 @@ def test_a_run_begins_anew_in_the_lane_of_its_letter() -> None:
     letter = Letter.read(received(send.body, dict(send.attributes)), now=START, flow=Laned)
     found = first_in_letters(Laned, "o1", TAKEN_BACK, queue_of(letter), UNSIGNED)
     assert found.carried == {"lane": Attribute.string("urgent")}
+    for flow, end in ((Laned, "FILE [--lane NAME] where FILE is"), (Orders, "FILE where FILE is")):
+        with pytest.raises(NotAnew) as raised:
+            first_in_letters(flow, "o1", TAKEN_BACK, queue_of(), UNSIGNED)
+        assert f"o1 --again --from {end}" in str(raised.value)
 
 
 def test_a_run_begins_anew_in_the_lane_that_is_given_with_its_payload() -> None:
