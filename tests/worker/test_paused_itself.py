@@ -177,6 +177,23 @@ def test_a_trial_that_fails_by_another_error_ends_the_pause(error: type[Exceptio
         assert places_of(crowd).pause is None
 
 
+def test_a_failure_counts_before_its_retry_is_sent_which_comes_at_once() -> None:
+    with crowd_of(flow_that(away(START + 16 * MINUTE), rest=0), slots=3) as crowd:
+        begin(crowd, 1)
+        crowd.run(2 * HOUR)
+        assert [trial - before >= REST for before, trial in pairwise(times(crowd))] == [False] * 2 + [True] * 4
+        assert (crowd.told(EventType.KEY_PAUSED), crowd.told(EventType.KEY_RESUMED)) == (4, 1)
+        all_end(crowd, 1)
+
+
+def test_a_stage_without_a_limit_fails_as_ever() -> None:
+    with crowd_of(flow_of(None, away(START + 1000))) as crowd:
+        begin(crowd, 1)
+        crowd.run(HOUR)
+        assert crowd.told(EventType.RETRIED) == 1
+        all_end(crowd, 1)
+
+
 @pytest.mark.parametrize("leaves", ["dies", "is cut off"])
 def test_a_trial_whose_worker_dies_is_made_by_the_next_one(leaves: str) -> None:
     calls: list[str] = []
