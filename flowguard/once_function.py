@@ -83,7 +83,7 @@ class Ledger(Protocol):
     def free(self, claim: KeyClaim, failure: str | None, now: int) -> None:
         """Let the next call begin at once. Writes nothing where another call has the key by now.
 
-        ``failure`` is None of a call whose function was not called.
+        ``failure`` is None of a call whose function was not called: it leaves the key as it was.
         """
         ...
 

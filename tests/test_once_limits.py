@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard import DefinitionError, KeyTable, PerKey, once
 from flowguard.aws.sender import AWSSender
-from flowguard.errors import InProgress, KeyMissing, LimitReached, PlacesBusy, ResultUnsaved
+from flowguard.errors import InProgress, KeyMissing, KeyReused, LimitReached, PlacesBusy, ResultUnsaved
 from flowguard.events import EventType
 from flowguard.protocol.entry import EntryStatus
 from flowguard.protocol.places import Change, KeyPause, Places, paused
@@ -134,6 +134,20 @@ def test_a_call_that_finds_no_place_calls_nothing_and_frees_its_key(world: World
     assert charge(order(1, amount=500)) == "charged o-1", "another payload may come: nothing was done for the first"
     assert charge.read("o-1").met == 1
     assert world.tally.count(EventType.ABANDONED) == 0
+
+
+def test_a_call_that_finds_no_place_leaves_the_key_of_one_that_died_to_its_payload(world: World) -> None:
+    def dies() -> None:
+        raise Died
+
+    with pytest.raises(Died):
+        limited(world, act=dies, payload="amount")(order(1, amount=5), world.context(30))
+    world.clock.advance(seconds=40)
+    charge = limited(world, payload="amount")
+    busy(world, lambda: refused(lambda: charge(order(1, amount=5))))
+    with pytest.raises(KeyReused):
+        charge(order(1, amount=500))
+    assert charge(order(1, amount=5)) == "charged o-1"
 
 
 def test_a_failure_of_before_is_forgotten_by_a_call_that_finds_no_place(world: World) -> None:

@@ -214,14 +214,18 @@ class DynamoDBLedger:
     def free(self, claim: KeyClaim, failure: str | None, now: int) -> None:
         """End the lease of a call that raised, with one UpdateItem, so that the next one may begin at once.
 
-        ``failure`` is None of a call whose function was not called. Writes nothing where another call holds the key by
-        now.
+        ``failure`` is None of a call whose function was not called. A key that it took from a call that has died is
+        that one's again. Writes nothing where another call holds the key by now.
         """
-        what = {":less": number(-1)} if failure is None else {":failure": {"S": failure}}
+        update, what = expressions.FREE_KEY, {":failure": {"S": str(failure)}}
+        if failure is None:
+            update, what = expressions.LEAVE_KEY, {":less": number(-1)}
+            if claim.died is not None:
+                update, what = expressions.HAND_BACK_KEY, {**what, ":died": {"S": claim.died}}
         call: Any = {
             "TableName": self._table.name,
             "Key": self._key(claim.ask.name, claim.ask.key),
-            "UpdateExpression": expressions.LEAVE_KEY if failure is None else expressions.FREE_KEY,
+            "UpdateExpression": update,
             "ConditionExpression": expressions.HOLD_KEY,
             "ExpressionAttributeNames": expressions.KEY_NAMES,
             "ExpressionAttributeValues": {

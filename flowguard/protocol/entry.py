@@ -6,7 +6,7 @@
     (no entry) ───────────────▶ RUNNING ───────────────────────▶ COMPLETED ──── expires ──▶ as if there were none
                                 │  ▲
                         raised  ▼  │ claim: the lease is over, or the attempt was freed
-                               FAILED, or FREE where no place of a limit was free
+                               FAILED, or FREE where no place of a limit was free (RUNNING after a call that died)
 
 Values only, no expressions. Times are ms since 1970.
 """
@@ -95,6 +95,14 @@ class KeyClaim(NamedTuple):
 
     ask: KeyAsk
     before: Entry | None
+
+    @property
+    def died(self) -> Owner | None:
+        """Return the owner of a call that has died, whose key this one has taken: its effect may have been made.
+
+        It is the owner of this call itself, where the first answer of its claim was lost: nobody knows what was before.
+        """
+        return self.before.owner if self.before is not None and self.before.status is EntryStatus.RUNNING else None
 
 
 class Met(NamedTuple):
