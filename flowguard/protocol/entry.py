@@ -54,7 +54,8 @@ class Entry(NamedTuple):
 
     ``met`` counts the calls that claimed the key or found it completed. ``owner`` is None after a failed attempt.
     ``failure`` is the type of the error that the last attempt raised. ``refusal`` says why there is no result.
-    ``result`` is JSON text, where it was read.
+    ``result`` is JSON text, where it was read. ``ended`` is the owner of an earlier call that had places of limits when
+    it freed the key, and may not have given them back.
     """
 
     status: EntryStatus
@@ -70,6 +71,7 @@ class Entry(NamedTuple):
     expires_at: int = 0
     refusal: str | None = None
     result: str | None = None
+    ended: Owner | None = None
 
 
 class KeyAsk(NamedTuple):
