@@ -27,7 +27,7 @@ from flowguard.errors import OtherRelease, PlacesBusy
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.places import NOBODY, Change, Holder, KeyPause, Places, Waiter
 from flowguard.startup.named_tuple import NamedTuple
-from flowguard.worker.place_store import Changed, Decide, PlaceKey, Seen, Short, Take
+from flowguard.worker.place_store import Changed, Decide, GiveBack, PlaceKey, Seen, Short, Take
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -115,11 +115,14 @@ class DynamoDBPlaces(NamedTuple):
         where = _key(key)
         stands, is_now = (self._read(where), True) if seen is None and short is None else (seen or _UNKNOWN, False)
         for number_of_try in range(most):
+            short = _uncounted(short, stands.places.pause)
             if short is not None and stands.nonce and not stands.places.line:
                 is_done, stands = self._shortly(where, short, f"{nonce} {number_of_try}")
                 is_now = True
                 if is_done:
                     return Changed(Change(stands.places, granted=isinstance(short, Take)), stands)
+                if short != _uncounted(short, stands.places.pause):
+                    continue
             change = decide(stands.places)
             if change.after == stands.places and is_now:
                 return Changed(change, stands)
@@ -208,6 +211,16 @@ def _key(key: PlaceKey) -> Item:
 
 def _text_key(flow: str, object_id: str, token: str) -> Item:
     return {**run_key(flow, ObjectId(object_id)), "sk": {"S": f"turn#{token}"}}
+
+
+def _uncounted(short: Short | None, pause: KeyPause | None) -> Short | None:
+    """Return how a place is given back by one entry whose failure counts no more, for the key is paused by now.
+
+    All who are at work then may fail together. The failure of its trial is a write of the whole item.
+    """
+    if isinstance(short, GiveBack) and pause is not None and pause.trial != short.token:
+        return short._replace(failed_at=0)
+    return short
 
 
 def _short_call(short: Short, nonce: str) -> Any:

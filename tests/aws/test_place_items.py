@@ -649,19 +649,49 @@ def test_a_failure_is_noted_by_the_write_of_one_entry_that_frees_its_place(place
     "given",
     [
         Places({"a": FAILED}, failed=(NOW, NOW + 1)),
-        Places({"a": FAILED}, pause=OWN),
-        Places({"a": FAILED}, pause=KeyPause(NOW, "by hand")),
+        Places({"a": FAILED}, pause=OWN._replace(trial="a")),
+        Places({"a": FAILED}, {"b": Waiter(NOW, "order b", NOW)}, pause=OWN),
         Places({"a": FAILED}, {"b": Waiter(NOW, "order b", NOW)}),
         Places({"a": Holder("another", NOW + 30_000)}),
         Places(),
     ],
-    ids=["enough", "paused itself", "paused by hand", "a line", "another owner", "gone"],
+    ids=["enough", "the trial", "paused, and a line", "a line", "another owner", "gone"],
 )
 def test_a_failure_that_may_pause_the_key_or_counts_no_more_is_decided_of_the_whole_item(
     places: DynamoDBPlaces, given: Places
 ) -> None:
     stored(places, given)
-    assert fail_shortly(places).change.after == given._replace(held={})
+    with intercept(calls := Recorder()):
+        assert fail_shortly(places).change.after == given._replace(held={})
+    assert operations(calls) == ["UpdateItem", *["PutItem"] * len(given.held)]
+
+
+@pytest.mark.parametrize("pause", [OWN, BY_HAND], ids=["itself", "by hand"])
+def test_a_failure_of_a_key_that_is_paused_by_now_is_given_back_as_any_other_end(
+    places: DynamoDBPlaces, pause: KeyPause
+) -> None:
+    """All who were at work may fail together: each would refuse the writes of the whole item of the others."""
+    stored(places, Places({"a": FAILED, "b": FAILED_B}, pause=pause, failed=(NOW,)))
+    with intercept(calls := Recorder()):
+        fail_shortly(places)
+    assert operations(calls) == ["UpdateItem"] * 2
+    assert looked(places) == Places({"b": FAILED_B}, pause=pause, failed=(NOW,))
+
+
+def test_a_failure_that_would_have_paused_a_key_finds_that_another_has(places: DynamoDBPlaces) -> None:
+    stored(places, Places({"a": FAILED, "b": FAILED_B}, failed=(NOW, NOW)))
+    made: list[str] = []
+
+    def sooner(call: ApiCall, proceed: Proceed) -> Response:
+        made.append(call.operation)
+        if made == ["UpdateItem", "PutItem"]:
+            places.change(KEY, lambda found: paused(found, OWN), "sooner")
+        return proceed()
+
+    with intercept(sooner):
+        fail_shortly(places)
+    assert made == ["UpdateItem", "PutItem", "GetItem", "PutItem", "UpdateItem"], "the two in the middle are another's"
+    assert looked(places) == Places({"b": FAILED_B}, pause=OWN, failed=(NOW, NOW))
 
 
 @pytest.mark.parametrize("pause", [OWN, OWN._replace(until=NOW - 1), OWN._replace(until=NOW - 1, trial="b")])
