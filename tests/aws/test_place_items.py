@@ -660,7 +660,9 @@ def test_a_failure_that_may_pause_the_key_or_meets_others_is_decided_of_the_whol
     places: DynamoDBPlaces, given: Places
 ) -> None:
     stored(places, given)
-    assert fail_shortly(places).change.after == given._replace(held={})
+    with intercept(calls := Recorder()):
+        assert fail_shortly(places).change.after == given._replace(held={})
+    assert operations(calls) == ["UpdateItem", *["PutItem"] * len(given.held)]
 
 
 @pytest.mark.parametrize("pause", [OWN, BY_HAND])
