@@ -69,7 +69,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     state: ClassVar[type[BaseModel]]
     then: ClassVar[tuple[str, ...]] = ()
     inbox: ClassVar[Destination | None] = None
-    lanes: ClassVar[tuple[Lane, ...]] = ()
+    inbox_lanes: ClassVar[tuple[Lane, ...]] = ()
     """Those of its own inbox. That is the queue of the first one then."""
     retry: ClassVar[RetryPolicy] = RetryPolicy()
     timeout: ClassVar[timedelta | None] = None
@@ -94,8 +94,8 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     ) -> None:
         super().__init_subclass__()
         cls.then = _names(cls.then if then is None else then)
-        where = vars(cls).get("inbox", cls.lanes or cls.inbox) if inbox is None else inbox
-        cls.inbox, cls.lanes = (None, ()) if where is None else inbox_and_lanes(where)
+        where = vars(cls).get("inbox", cls.inbox_lanes or cls.inbox) if inbox is None else inbox
+        cls.inbox, cls.inbox_lanes = (None, ()) if where is None else inbox_and_lanes(where)
         cls.retry = cls.retry if retry is None else retry
         cls.timeout = cls.timeout if timeout is None else timeout
         cls.lease, cls.lease_given = (cls.lease, cls.lease_given) if lease is None else (lease, True)
@@ -109,7 +109,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             *flag_problems({"abstract": abstract}),
             *_type_problems(payload, state),
             *_work_problems(cls),
-            *_inbox_problems(cls.inbox, cls.lanes),
+            *_inbox_problems(cls.inbox, cls.inbox_lanes),
             *policy_problems(cls.retry),
             *_timeout_problems(cls.timeout),
             *_lease_problems(cls),
