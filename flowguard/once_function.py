@@ -80,10 +80,11 @@ class Ledger(Protocol):
         """
         ...
 
-    def free(self, claim: KeyClaim, failure: str | None, now: int) -> None:
+    def free(self, claim: KeyClaim, failure: str | None, now: int, *, holds: bool = False) -> None:
         """Let the next call begin at once. Writes nothing where another call has the key by now.
 
-        ``failure`` is None of a call whose function was not called.
+        ``failure`` is None of a call whose function was not called: it leaves the key as it was. ``holds`` says that it
+        may hold places of limits, which the next call takes over.
         """
         ...
 
@@ -353,7 +354,7 @@ class OnceFunction(Generic[P, R]):
             else:
                 self._tell(EventType.BROKEN, claim.ask, why=type(error).__name__)
             with suppress(Exception):  # the lease ends by itself
-                services.ledger.free(claim, None, services.clock.now())
+                services.ledger.free(claim, None, services.clock.now(), holds=places.holds)
             raise
         return places
 
@@ -411,7 +412,8 @@ class OnceFunction(Generic[P, R]):
         self._tell(EventType.RAISED, claim.ask, error=name)
         if not waits:
             with suppress(Exception):  # the function's own error is the one to report, and the lease ends by itself
-                self._guarded.services.ledger.free(claim, name, self._guarded.services.clock.now())
+                now, holds = self._guarded.services.clock.now(), places is not None and places.holds
+                self._guarded.services.ledger.free(claim, name, now, holds=holds)
         if places is not None:
             places.give_back()
 

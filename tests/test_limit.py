@@ -380,6 +380,7 @@ def pausing(**changes: Any) -> PerKey:
         ),
         (pausing(within=timedelta(hours=1, milliseconds=1)), "within is 1:00:00.001000; it is"),
         (pausing(within=60), "within is 60; it is a timedelta"),
+        (pausing(rest="soon"), "rest is 'soon'; it is a timedelta"),
         (pausing(rest=timedelta(0)), "pause_after: rest is 0:00:00; it is a timedelta from 0:00:01 to 0:15:00"),
         (pausing(rest=timedelta(minutes=15, milliseconds=1)), "rest is 0:15:00.001000; it is"),
         (PerKey("customer", at_once=2, pause_after=5), r"pause_after is 5; write PauseAfter\(5, errors="),  # type: ignore[arg-type]

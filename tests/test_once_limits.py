@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard import DefinitionError, KeyTable, PerKey, once
 from flowguard.aws.sender import AWSSender
-from flowguard.errors import InProgress, KeyMissing, LimitReached, PlacesBusy, ResultUnsaved
+from flowguard.errors import InProgress, KeyMissing, KeyReused, LimitReached, PlacesBusy, ResultUnsaved
 from flowguard.events import EventType
 from flowguard.protocol.entry import EntryStatus
 from flowguard.protocol.places import Change, KeyPause, Places, paused
@@ -134,6 +134,20 @@ def test_a_call_that_finds_no_place_calls_nothing_and_frees_its_key(world: World
     assert charge(order(1, amount=500)) == "charged o-1", "another payload may come: nothing was done for the first"
     assert charge.read("o-1").met == 1
     assert world.tally.count(EventType.ABANDONED) == 0
+
+
+def test_a_call_that_finds_no_place_leaves_the_key_of_one_that_died_to_its_payload(world: World) -> None:
+    def dies() -> None:
+        raise Died
+
+    with pytest.raises(Died):
+        limited(world, act=dies, payload="amount")(order(1, amount=5), world.context(30))
+    world.clock.advance(seconds=40)
+    charge = limited(world, payload="amount")
+    busy(world, lambda: refused(lambda: charge(order(1, amount=5))))
+    with pytest.raises(KeyReused):
+        charge(order(1, amount=500))
+    assert charge(order(1, amount=5)) == "charged o-1"
 
 
 def test_a_failure_of_before_is_forgotten_by_a_call_that_finds_no_place(world: World) -> None:
@@ -464,6 +478,94 @@ def test_a_place_that_cannot_be_given_back_lapses_with_its_lease(world: World) -
     assert refused(lambda: limited(world)(order(2))).seconds == 0
     world.clock.advance(ms=1)
     assert limited(world)(order(2)) == "charged o-2"
+
+
+def giving_back(call: ApiCall) -> bool:
+    return "REMOVE held" in call.params.get("UpdateExpression", "")
+
+
+@pytest.mark.parametrize("how", ["an outage", "it dies", "a retry between"])
+def test_the_next_call_of_a_key_takes_the_place_of_one_that_raised(world: World, how: str) -> None:
+    """Its key is free before its place is, for a moment or until its lease is over."""
+    three, answers = PerKey("merchant", at_once=3), [0]
+
+    def hook(call: ApiCall, proceed: Proceed) -> Response:
+        if not giving_back(call) or answers[0]:
+            return proceed()
+        answers[0] = 1
+        if how == "a retry between":
+            limited(world, three, act=lambda: held.append(places_of(world, three)))(order(1))
+            return proceed()
+        raise Died if how == "it dies" else EndpointConnectionError(endpoint_url="x")
+
+    def wrong() -> None:
+        raise ValueError("no")
+
+    held: list[Places] = []
+    with intercept(hook), pytest.raises(Died if how == "it dies" else ValueError):
+        limited(world, three, act=wrong)(order(1))
+    assert len(places_of(world, three).held) == (how != "a retry between")
+    if how != "a retry between":
+        limited(world, three, act=lambda: held.append(places_of(world, three)))(order(1))
+    assert (len(held[0].held), world.called) == (1, ["o-1", "o-1"])
+    assert places_of(world, three) == Places()
+
+
+def test_the_next_call_takes_a_place_that_a_call_without_another_one_could_not_give_back(world: World) -> None:
+    both = (PerKey("region", at_once=2), ONE)
+
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        if giving_back(call):
+            raise EndpointConnectionError(endpoint_url="x")
+        return proceed()
+
+    def meanwhile() -> None:
+        with intercept(down):
+            assert refused(lambda: limited(world, both)(order(1, region="r"))).limit == "merchant"
+
+    busy(world, meanwhile)
+    assert len(places_of(world, both[0], "r").held) == 1
+    limited(world, act=lambda: refused(lambda: limited(world, both)(order(1, region="r"))))(order(98))
+    assert places_of(world, both[0], "r") == Places(), "it was taken over, and given back"
+    assert limited(world, both)(order(1, region="r")) == "charged o-1"
+
+
+def test_a_call_that_gave_all_back_is_not_said_to_hold_a_place(world: World) -> None:
+    charge = limited(world)
+    busy(world, lambda: refused(lambda: charge(order(1))))
+    assert charge.read("o-1").ended is None
+
+    def wrong() -> None:
+        raise ValueError("no")
+
+    for limit in (None, A_MINUTE):
+        with pytest.raises(ValueError, match="no"):
+            limited(world, limit, act=wrong)(order(1))
+        assert charge.read("o-1").ended is None, "a start is not given back"
+
+
+def test_a_call_that_was_held_up_takes_no_place_of_the_one_that_has_its_key_by_now(world: World) -> None:
+    three, late = PerKey("merchant", at_once=3), [True]
+    limited(world, three)(order(2))
+
+    def hook(call: ApiCall, proceed: Proceed) -> Response:
+        if ":at_once" not in call.params.get("ExpressionAttributeValues", {}) or not late:
+            return proceed()
+        late.clear()
+        world.clock.advance(seconds=31)
+        refusals: list[ClientError] = []
+
+        def meanwhile() -> None:
+            with pytest.raises(ClientError) as caught:
+                proceed()
+            refusals.append(caught.value)
+
+        limited(world, three, act=meanwhile)(order(1))
+        raise refusals[0]
+
+    with intercept(hook):
+        refused(lambda: limited(world, three)(order(1), world.context(30)))
+    assert world.called == ["o-2", "o-1"]
 
 
 class Died(BaseException):

@@ -211,17 +211,22 @@ class DynamoDBLedger:
 
     # -- free
 
-    def free(self, claim: KeyClaim, failure: str | None, now: int) -> None:
+    def free(self, claim: KeyClaim, failure: str | None, now: int, *, holds: bool = False) -> None:
         """End the lease of a call that raised, with one UpdateItem, so that the next one may begin at once.
 
-        ``failure`` is None of a call whose function was not called. Writes nothing where another call holds the key by
-        now.
+        ``failure`` is None of a call whose function was not called. A key that it took from a call that has died is
+        that one's again. ``holds`` says that the call may still hold places of limits: the entry has its owner as the
+        one that has ``ended``. Writes nothing where another call holds the key by now.
         """
-        what = {":less": number(-1)} if failure is None else {":failure": {"S": failure}}
+        update, what = expressions.FREE_KEY, {":failure": {"S": str(failure)}}
+        if failure is None:
+            update, what = expressions.LEAVE_KEY, {":less": number(-1)}
+            if claim.died is not None:
+                update, what = expressions.HAND_BACK_KEY, {**what, ":died": {"S": claim.died}}
         call: Any = {
             "TableName": self._table.name,
             "Key": self._key(claim.ask.name, claim.ask.key),
-            "UpdateExpression": expressions.LEAVE_KEY if failure is None else expressions.FREE_KEY,
+            "UpdateExpression": update.replace("SET ", expressions.AND_ENDED) if holds else update,
             "ConditionExpression": expressions.HOLD_KEY,
             "ExpressionAttributeNames": expressions.KEY_NAMES,
             "ExpressionAttributeValues": {
@@ -331,4 +336,5 @@ def _entry(item: Item) -> Entry:
         completed_by=text("completed_by"),
         expires_at=at("expires_at"),
         refusal=text("refusal"),
+        ended=text("ended"),
     )

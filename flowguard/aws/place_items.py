@@ -27,7 +27,7 @@ from flowguard.errors import OtherRelease, PlacesBusy
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.places import NOBODY, Change, Holder, KeyPause, Places, Waiter
 from flowguard.startup.named_tuple import NamedTuple
-from flowguard.worker.place_store import Changed, Decide, PlaceKey, Seen, Short, Take
+from flowguard.worker.place_store import Changed, Decide, GiveBack, PlaceKey, Seen, Short, Take
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -115,11 +115,14 @@ class DynamoDBPlaces(NamedTuple):
         where = _key(key)
         stands, is_now = (self._read(where), True) if seen is None and short is None else (seen or _UNKNOWN, False)
         for number_of_try in range(most):
+            short = _counted(short, stands.places)
             if short is not None and stands.nonce and not stands.places.line:
                 is_done, stands = self._shortly(where, short, f"{nonce} {number_of_try}")
                 is_now = True
                 if is_done:
                     return Changed(Change(stands.places, granted=isinstance(short, Take)), stands)
+                if _counted(short, stands.places) != short:
+                    continue
             change = decide(stands.places)
             if change.after == stands.places and is_now:
                 return Changed(change, stands)
@@ -208,6 +211,14 @@ def _key(key: PlaceKey) -> Item:
 
 def _text_key(flow: str, object_id: str, token: str) -> Item:
     return {**run_key(flow, ObjectId(object_id)), "sk": {"S": f"turn#{token}"}}
+
+
+def _counted(short: Short | None, places: Places) -> Short | None:
+    """Return the change of one entry without its failure where the key is paused: it counts no more.
+
+    Many may fail in one moment. Of writes of the whole item each would refuse all the others.
+    """
+    return short._replace(failed_at=0) if isinstance(short, GiveBack) and places.pause is not None else short
 
 
 def _short_call(short: Short, nonce: str) -> Any:

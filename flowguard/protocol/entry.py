@@ -6,7 +6,7 @@
     (no entry) ───────────────▶ RUNNING ───────────────────────▶ COMPLETED ──── expires ──▶ as if there were none
                                 │  ▲
                         raised  ▼  │ claim: the lease is over, or the attempt was freed
-                               FAILED, or FREE where no place of a limit was free
+                               FAILED, or FREE where no place of a limit was free (RUNNING after a call that died)
 
 Values only, no expressions. Times are ms since 1970.
 """
@@ -54,7 +54,8 @@ class Entry(NamedTuple):
 
     ``met`` counts the calls that claimed the key or found it completed. ``owner`` is None after a failed attempt.
     ``failure`` is the type of the error that the last attempt raised. ``refusal`` says why there is no result.
-    ``result`` is JSON text, where it was read.
+    ``result`` is JSON text, where it was read. ``ended`` is the owner of an earlier call that had places of limits when
+    it freed the key, and may not have given them back.
     """
 
     status: EntryStatus
@@ -70,6 +71,7 @@ class Entry(NamedTuple):
     expires_at: int = 0
     refusal: str | None = None
     result: str | None = None
+    ended: Owner | None = None
 
 
 class KeyAsk(NamedTuple):
@@ -95,6 +97,14 @@ class KeyClaim(NamedTuple):
 
     ask: KeyAsk
     before: Entry | None
+
+    @property
+    def died(self) -> Owner | None:
+        """Return the owner of a call that has died, whose key this one has taken: its effect may have been made.
+
+        It is the owner of this call itself, where the first answer of its claim was lost: nobody knows what was before.
+        """
+        return self.before.owner if self.before is not None and self.before.status is EntryStatus.RUNNING else None
 
 
 class Met(NamedTuple):

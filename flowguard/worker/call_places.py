@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final
 
@@ -112,21 +111,30 @@ class CallPlaces:
         self._begin_now()
         self._taken = [mine for mine in self._taken if not mine.limit.window]  # a start counts, whatever becomes of it
 
+    @property
+    def holds(self) -> bool:
+        """Answer whether the call holds a place, or may do so: one that it could not give back."""
+        return bool(self._taken)
+
     def give_back(self) -> None:
-        """Give back what the call holds. A place that stays lapses with the lease."""
-        for mine in self._taken:
-            with suppress(Exception):
+        """Give back what the call holds. A place that stays lapses with the lease, or goes to the key's next call."""
+        held, self._taken = self._taken, []
+        for mine in held:
+            try:
                 self._free(mine)
+            except Exception:  # the call has ended in its own way
+                self._taken.append(mine)
 
     def _take(self, mine: _Taken) -> None:
         limit, key, name, holder, seen = mine
         ends = (self._clock.now() + LONGEST_LEASE) // 1000
         free = Take(name, holder, limit.most_of(key.place), ends) if seen is None else None
-        hop = Hop(self._token, "", self._claim.ask.now)
+        hop, before = Hop(self._token, "", self._claim.ask.now), self._claim.before
+        ended = None if before is None else before.ended  # any other owner may have the key by now, and be at work
 
         def decide(places: Places) -> Change:
             terms = self._terms(limit, key)
-            return taken(places, hop, self._mine(limit, key, terms.now).holder, terms, name)
+            return taken(places, hop, self._mine(limit, key, terms.now).holder, terms, name, ended=ended)
 
         others = [other for other in self._taken if other.key != key]
         self._taken = [*others, mine]  # also one whose write is not answered is given back

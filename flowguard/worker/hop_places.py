@@ -189,6 +189,15 @@ class HopPlaces:
         self._give_back()
         return NoPlace(lambda: self._parked(full))
 
+    def failed(self, raised: type[BaseException]) -> None:
+        """Give back the places whose keys count the failure. The others stay until the attempt has ended."""
+        held, self._taken = self._taken, []
+        for mine in held:
+            if (rule := mine.limit.pause_after) is not None and rule.counts(raised):
+                self._free(mine, raised, is_over=False)
+            else:
+                self._taken.append(mine)
+
     def end(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
         """Give back what the attempt holds, and leave the line where it stands there. A place that stays lapses."""
         self._give_back(raised, is_over=is_over)
@@ -199,8 +208,7 @@ class HopPlaces:
         """Give back the places, and call the next in line."""
         held, self._taken = self._taken, []
         for mine in held:
-            with suppress(Exception):  # the place lapses with the lease
-                self._free(mine, raised, is_over=is_over)
+            self._free(mine, raised, is_over=is_over)
 
     def _free(self, mine: _Taken, raised: type[BaseException] | None, *, is_over: bool) -> None:
         limit, key, name, holder, seen = mine
@@ -209,7 +217,8 @@ class HopPlaces:
             from flowguard.worker.key_pauses import says  # few keys pause themselves
 
             how = says(how, limit, seen, self._services.clock.now(), raised, is_over=is_over)
-        self._change(limit, key, how.decide, short=how.short, frees=True)
+        with suppress(Exception):  # the place lapses with the lease
+            self._change(limit, key, how.decide, short=how.short, frees=True)
 
     def _withdraw(self, place: str) -> bool:
         """Leave a line, and answer whether this attempt of the hop stood there.

@@ -8,6 +8,7 @@ import random
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -163,6 +164,63 @@ def test_a_freed_key_is_claimed_at_once_by_the_next_call(clients: Clients) -> No
     after = store.read("charge", "o-1")
     assert after is not None
     assert (after.status, after.failure, after.met) == (EntryStatus.RUNNING, None, 2)
+
+
+@pytest.mark.parametrize("failure", [None, "ValueError"])
+def test_a_key_whose_call_called_nothing_is_free_for_any_payload(memory: Clients, failure: str | None) -> None:
+    store = ledger(memory)
+    if failure is not None:
+        store.free(claimed(store, ask("before", digest="d1")), failure, NOW)
+    claim = claimed(store, ask(digest="d1"))
+    assert claim.died is None
+    store.free(claim, None, NOW + 5)
+    entry = there(store)
+    assert (entry.status, entry.owner, entry.met) == (EntryStatus.FREE, None, 1 if failure else 0)
+    assert (entry.lease_until, entry.updated_at) == (NOW + 5, NOW + 5)
+    claimed(store, ask("next", NOW + 5, "d2"))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_key_of_a_call_that_died_is_that_ones_again_after_a_call_that_called_nothing(
+    memory: Clients, lost: bool
+) -> None:
+    """Its effect may have been made, so another payload is refused. Its own is not, at once."""
+    store, later = ledger(memory), NOW + 30_000
+    claimed(store, ask(digest="d1"))
+    with intercept(LostAnswers()) if lost else nullcontext():
+        claim = claimed(store, ask("next", later, "d1"))
+    assert claim.died == ("next" if lost else "me")
+    store.free(claim, None, later + 5)
+    entry = there(store)
+    assert (entry.status, entry.owner, entry.met) == (EntryStatus.RUNNING, claim.died, 2 if lost else 1)
+    assert (entry.lease_until, entry.updated_at) == (later + 5, later + 5)
+    assert met(store, ask("third", later + 5, "d2")).verdict is KeyVerdict.REUSED
+    claimed(store, ask("third", later + 5, "d1"))
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_key_says_whose_call_has_ended_with_places_until_the_next_one_does(memory: Clients, holds: bool) -> None:
+    store = ledger(memory)
+    store.free(claimed(store, ask()), "ValueError", NOW, holds=holds)
+    entry = there(store)
+    assert (entry.ended, entry.failure, entry.owner) == ("me" if holds else None, "ValueError", None)
+    claim = claimed(store, ask("next"))
+    assert claim.before == entry
+    store.free(claim, None, NOW + 1)
+    assert there(store).ended == entry.ended, "it had none, and says nothing of those before it"
+    store.free(claimed(store, ask("third", NOW + 1)), None, NOW + 1, holds=holds)
+    assert (there(store).ended, there(store).met) == ("third" if holds else None, 1)
+    claimed(store, ask("dies", NOW + 2))
+    store.free(claimed(store, ask("last", NOW + 40_000)), None, NOW + 40_001, holds=holds)
+    assert (there(store).ended, there(store).owner) == ("last" if holds else None, "dies")
+
+
+def test_a_call_that_was_slow_ends_the_key_that_it_has_again(memory: Clients) -> None:
+    store = ledger(memory)
+    slow = claimed(store, ask())
+    store.free(claimed(store, ask("next", NOW + 30_000)), None, NOW + 30_005)
+    assert store.finish(slow, done(now=NOW + 30_010)) is None
+    assert there(store).result == '"paid"'
 
 
 def test_a_key_is_free_when_its_owner_cannot_be_alive_and_not_before(clients: Clients) -> None:

@@ -649,19 +649,55 @@ def test_a_failure_is_noted_by_the_write_of_one_entry_that_frees_its_place(place
     "given",
     [
         Places({"a": FAILED}, failed=(NOW, NOW + 1)),
-        Places({"a": FAILED}, pause=OWN),
-        Places({"a": FAILED}, pause=KeyPause(NOW, "by hand")),
         Places({"a": FAILED}, {"b": Waiter(NOW, "order b", NOW)}),
+        Places({"a": FAILED}, {"b": Waiter(NOW, "order b", NOW)}, OWN),
         Places({"a": Holder("another", NOW + 30_000)}),
         Places(),
     ],
-    ids=["enough", "paused itself", "paused by hand", "a line", "another owner", "gone"],
+    ids=["enough", "a line", "a line that is paused", "another owner", "gone"],
 )
-def test_a_failure_that_may_pause_the_key_or_counts_no_more_is_decided_of_the_whole_item(
+def test_a_failure_that_may_pause_the_key_or_meets_others_is_decided_of_the_whole_item(
     places: DynamoDBPlaces, given: Places
 ) -> None:
     stored(places, given)
-    assert fail_shortly(places).change.after == given._replace(held={})
+    with intercept(calls := Recorder()):
+        assert fail_shortly(places).change.after == given._replace(held={})
+    assert operations(calls) == ["UpdateItem", *["PutItem"] * len(given.held)]
+
+
+@pytest.mark.parametrize("pause", [OWN, BY_HAND])
+def test_a_failure_after_the_pause_counts_no_more_and_is_one_entry_beside_those_of_others(
+    places: DynamoDBPlaces, pause: KeyPause
+) -> None:
+    """All who are at work may fail in one moment. Of writes of the whole item each would refuse all the others."""
+    stored(places, Places({"a": FAILED, "b": FAILED_B}, pause=pause, failed=(NOW,)))
+
+    def beside(call: ApiCall, proceed: Proceed) -> Response:
+        if len(calls.calls) == 2:
+            free(places, B, "other")
+        return proceed()
+
+    with intercept(calls := Recorder()), intercept(beside):
+        changed = fail_shortly(places)
+    assert operations(calls) == ["UpdateItem"] * 3
+    assert looked(places) == changed.change.after == Places(pause=pause, failed=(NOW,))
+
+
+def test_a_failure_that_finds_the_key_paused_by_another_is_one_entry_from_then_on(places: DynamoDBPlaces) -> None:
+    stored(places, Places({"a": FAILED, "b": FAILED_B}, failed=(NOW,)))
+
+    def first(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "PutItem" and not met:
+            met.append("fails")
+            fail(places, "b", "other")
+        return proceed()
+
+    met: list[str] = []
+    with intercept(calls := Recorder()), intercept(first):
+        fail(places, "a", "mine")
+    others = ["UpdateItem", "PutItem"]
+    assert operations(calls) == ["UpdateItem", "PutItem", *others, "UpdateItem"]
+    assert looked(places) == Places(pause=KeyPause(NOW, "2 Away", NOW + 300_000))
 
 
 @pytest.mark.parametrize("pause", [OWN, OWN._replace(until=NOW - 1), OWN._replace(until=NOW - 1, trial="b")])

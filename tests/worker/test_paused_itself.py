@@ -8,16 +8,19 @@ from itertools import pairwise
 from typing import Any, Final
 
 import pytest
+from pydantic import BaseModel
 
 from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.aws.place_items import read_places
 from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
-from flowguard.flow import AnyFlow
+from flowguard.flow import AnyFlow, Flow
 from flowguard.limit import PerKey
+from flowguard.outcome import Outcome
 from flowguard.pause_after import PauseAfter
 from flowguard.protocol.places import SKEW, Change, Holder, KeyPause, Places, Terms, is_own
 from flowguard.sim.calls import ApiCall
+from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.worker.key_pauses import says
 from flowguard.worker.place_store import GiveBack, Return, Seen
@@ -177,6 +180,23 @@ def test_a_trial_that_fails_by_another_error_ends_the_pause(error: type[Exceptio
         assert places_of(crowd).pause is None
 
 
+def test_a_failure_counts_before_its_retry_is_sent_which_comes_at_once() -> None:
+    with crowd_of(flow_that(away(START + 16 * MINUTE), rest=0), slots=3) as crowd:
+        begin(crowd, 1)
+        crowd.run(2 * HOUR)
+        assert [trial - before >= REST for before, trial in pairwise(times(crowd))] == [False] * 2 + [True] * 4
+        assert (crowd.told(EventType.KEY_PAUSED), crowd.told(EventType.KEY_RESUMED)) == (4, 1)
+        all_end(crowd, 1)
+
+
+def test_a_stage_without_a_limit_fails_as_ever() -> None:
+    with crowd_of(flow_of(None, away(START + 1000))) as crowd:
+        begin(crowd, 1)
+        crowd.run(HOUR)
+        assert crowd.told(EventType.RETRIED) == 1
+        all_end(crowd, 1)
+
+
 @pytest.mark.parametrize("leaves", ["dies", "is cut off"])
 def test_a_trial_whose_worker_dies_is_made_by_the_next_one(leaves: str) -> None:
     calls: list[str] = []
@@ -280,9 +300,9 @@ def test_an_error_in_a_group_of_its_own_counts_as_itself() -> None:
         assert crowd.told(EventType.KEY_PAUSED) == 1
 
 
-def paused_until_now(crowd: Crowd) -> KeyPause:
-    """Let the key have paused itself, and be due to be tried."""
-    pause = KeyPause(START - REST, "3 GatewayAway", START)
+def paused_until_now(crowd: Crowd, later: int = 0) -> KeyPause:
+    """Let the key have paused itself, and be due to be tried, now or so much later (ms)."""
+    pause = KeyPause(START - REST, "3 GatewayAway", START + later)
     crowd.services.store.places.change(key_of(), lambda found: Change(found._replace(pause=pause)), "n0")
     return pause
 
@@ -326,6 +346,48 @@ def test_a_hop_whose_handler_was_not_called_has_tried_nothing() -> None:
         assert is_own(places_of(crowd).pause)
         assert places_of(crowd).held == {}
         assert crowd.told(EventType.KEY_RESUMED) == 0
+
+
+class Counted(BaseModel):
+    """The state of a run."""
+
+    asked: int = 0
+
+
+class Named(BaseModel):
+    """What a later release has in its place."""
+
+    asked: list[str] = []
+
+
+def flow_with(state: type[Any]) -> AnyFlow:
+    limit = PerKey("customer", at_once=5, pause_after=RULE)
+
+    class First(Stage[Order, state], name="first", inbox="orders", then="charge"):  # type: ignore[valid-type]  # a parameter
+        def handle(self, order: Order, step: Step[Any]) -> Outcome:
+            step.state.asked = 7
+            return Charge.message(order)
+
+    class Charge(Stage[Order, state], name="charge", inbox="orders", limit=limit):  # type: ignore[valid-type]  # a parameter
+        def handle(self, order: Order, step: Step[Any]) -> Outcome:
+            raise AssertionError
+
+    class Orders(Flow, name="orders", object_id="order_id", dead_letters="dead"):
+        stages = (First, Charge)
+
+    return Orders
+
+
+def test_a_run_whose_state_cannot_be_read_has_tried_nothing() -> None:
+    with crowd_of(flow_with(Counted)) as crowd:
+        pause = paused_until_now(crowd, MINUTE)
+        begin(crowd, 1)
+        crowd.run(30_000)
+        assert crowd.told(EventType.IN_LINE) == 1
+        crowd.serve(flow_with(Named))
+        crowd.run(HOUR)
+        assert crowd.told(EventType.PARKED) >= 1
+        assert places_of(crowd) == Places(pause=pause)
 
 
 HELD: Final = GiveBack("a", Holder("owner of a", START + MINUTE))
