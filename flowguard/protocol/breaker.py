@@ -13,7 +13,7 @@ not called, or that died, says nothing: the next one is made.
 
 from __future__ import annotations
 
-from flowguard.protocol.places import SKEW, Change, KeyPause, Places, Terms, given_back
+from flowguard.protocol.places import APART, Change, KeyPause, Places, Terms, given_back
 from flowguard.startup.named_tuple import NamedTuple
 
 
@@ -45,7 +45,7 @@ def failed(places: Places, name: str, owner: str, terms: Terms, rule: Rule) -> C
 
 def noted(places: Places, now: int, rule: Rule) -> Places:
     """Note a failure beside those that still count. Those that lie ahead are of a clock that was fast."""
-    times = (*(at for at in places.failed if now - rule.within < at <= now + SKEW), now)
+    times = (*(at for at in places.failed if now - rule.within < at <= now + APART), now)
     if len(times) < rule.failures:
         return places._replace(failed=times)
     return places._replace(pause=KeyPause(now, rule.why, now + rule.rest), failed=())

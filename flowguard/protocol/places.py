@@ -34,6 +34,9 @@ GRACE: Final = 20_000
 SKEW: Final = 5_000
 """ms for which a place is held beyond its lease: the clock of who looks may be fast by so much."""
 
+APART: Final = 2 * SKEW
+"""ms by which two clocks may differ, each of which is wrong by so much."""
+
 LONGEST_WINDOW: Final = 901_000
 """ms. The longest ``per`` with its margin: no start counts for longer."""
 
@@ -252,7 +255,7 @@ def is_own(pause: KeyPause | None) -> TypeGuard[KeyPause]:
 
 def tried_at(pause: KeyPause, now: int) -> int:
     """Return when a key that has paused itself is tried (ms). A time that lies too far ahead is of a fast clock."""
-    return pause.until if pause.until <= now + LONGEST_WINDOW + SKEW else now
+    return pause.until if pause.until <= now + LONGEST_WINDOW + APART else now
 
 
 def trials(places: Places) -> int:
@@ -314,7 +317,7 @@ def _is_held(holder: Holder, terms: Terms) -> bool:
 def _is_awaited(waiter: Waiter, terms: Terms) -> bool:
     """Answer whether who stands in line may still come. A call that lies too far ahead is of a clock that was fast."""
     now = terms.now
-    if waiter.called_at and not now - GRACE <= waiter.called_at <= now + LONGEST_WINDOW + SKEW:
+    if waiter.called_at and not now - GRACE <= waiter.called_at <= now + LONGEST_WINDOW + APART:
         return False
     return waiter.seen_at + UNSEEN_FOR >= now
 
