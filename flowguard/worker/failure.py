@@ -74,6 +74,12 @@ def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, d
     return Again(delay, why)
 
 
+def kinds_of(error: BaseException) -> tuple[type[BaseException], ...]:
+    """Return the class of an error, and the classes of those in it, as of an ``asyncio.TaskGroup``."""
+    inside = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return (type(error), *(kind for each in inside for kind in kinds_of(each)))
+
+
 def only_error(error: BaseException) -> BaseException:
     """Return the one error of a group, as of an ``asyncio.TaskGroup`` in which one task has failed. Else the error."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

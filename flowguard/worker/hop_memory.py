@@ -57,11 +57,11 @@ class TakesPlaces(Protocol):
     def take(self, payload: Any) -> None:
         """Take them, once. Raises :class:`NoPlace` where one is not free."""
 
-    def failed(self, raised: type[BaseException]) -> None:
-        """Give back the places whose keys count the failure. ``raised`` is the class of what the handler has raised."""
+    def failed(self, raised: Sequence[type[BaseException]]) -> None:
+        """Give back the places whose keys count the failure. ``raised`` has the classes of the handler's errors."""
 
-    def end(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
-        """Give back what the attempt holds. ``raised`` is the class of what its handler has raised.
+    def end(self, raised: Sequence[type[BaseException]] = (), *, is_over: bool = False) -> None:
+        """Give back what the attempt holds. ``raised`` has the classes of its handler's errors.
 
         ``is_over`` is False where what is outside the stage has ended it.
         """
@@ -103,7 +103,7 @@ class HopMemory:
         finally:
             del raised  # no frame keeps it
         if self._places is not None:
-            self._places.failed(type(error))
+            self._places.failed(self.calls.raised)
         return error
 
     def take_places(self, payload: Any) -> None:

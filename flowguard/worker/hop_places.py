@@ -12,6 +12,7 @@ Of a limit by time each call of the handler takes a place, which nobody gives ba
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
@@ -189,7 +190,7 @@ class HopPlaces:
         self._give_back()
         return NoPlace(lambda: self._parked(full))
 
-    def failed(self, raised: type[BaseException]) -> None:
+    def failed(self, raised: Sequence[type[BaseException]]) -> None:
         """Give back the places whose keys count the failure. The others stay until the attempt has ended."""
         held, self._taken = self._taken, []
         for mine in held:
@@ -198,19 +199,19 @@ class HopPlaces:
             else:
                 self._taken.append(mine)
 
-    def end(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
+    def end(self, raised: Sequence[type[BaseException]] = (), *, is_over: bool = False) -> None:
         """Give back what the attempt holds, and leave the line where it stands there. A place that stays lapses."""
         self._give_back(raised, is_over=is_over)
         if self._line is not None and self._withdraw(self._line):
             self._messages.forget()
 
-    def _give_back(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
+    def _give_back(self, raised: Sequence[type[BaseException]] = (), *, is_over: bool = False) -> None:
         """Give back the places, and call the next in line."""
         held, self._taken = self._taken, []
         for mine in held:
             self._free(mine, raised, is_over=is_over)
 
-    def _free(self, mine: _Taken, raised: type[BaseException] | None, *, is_over: bool) -> None:
+    def _free(self, mine: _Taken, raised: Sequence[type[BaseException]], *, is_over: bool) -> None:
         limit, key, name, holder, seen = mine
         how = Return(lambda places, terms: given_back(places, name, holder.owner, terms), GiveBack(name, holder))
         if self._calls and (limit.pause_after is not None or (seen is not None and seen.places.pause is not None)):

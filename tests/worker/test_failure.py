@@ -11,7 +11,7 @@ import pytest
 
 from flowguard.errors import Reject, Retry, RunFailed, TooManyWrites
 from flowguard.retry import Exponential, Fixed, RetryPolicy
-from flowguard.worker.failure import Again, Attempt, Never, after_failure, only_error
+from flowguard.worker.failure import Again, Attempt, Never, after_failure, kinds_of, only_error
 
 
 class GatewayDown(ConnectionError):
@@ -98,3 +98,9 @@ def test_the_error_of_a_group_with_one_is_that_one() -> None:
     assert only_error(ExceptionGroup("tasks", [ExceptionGroup("more", [error])])) is error
     several = ExceptionGroup("tasks", [error, RuntimeError()])
     assert only_error(several) is several
+
+
+def test_the_kinds_of_an_error_are_those_of_the_errors_in_it_as_well() -> None:
+    assert kinds_of(Reject("no")) == (Reject,)
+    several = BaseExceptionGroup("tasks", [Reject("no"), BaseExceptionGroup("more", [SystemExit(), KeyError()])])
+    assert kinds_of(several) == (BaseExceptionGroup, Reject, BaseExceptionGroup, SystemExit, KeyError)
