@@ -82,8 +82,8 @@ class HandlePhase:
             payload = resumed_payload(stage, claim.item.wait)
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
             payload = _read(stage, message, claim.item)
-        memory.take_places(payload)
         state = stage.state() if stored is None else _written_before(stage.state, stored, "the state")
+        memory.take_places(payload)  # last: what ends the attempt before its handler says nothing of a key's trial
         step: Step[Any] = Step(
             message,
             state=state,

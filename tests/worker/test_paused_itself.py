@@ -8,16 +8,19 @@ from itertools import pairwise
 from typing import Any, Final
 
 import pytest
+from pydantic import BaseModel
 
 from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.aws.place_items import read_places
 from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
-from flowguard.flow import AnyFlow
+from flowguard.flow import AnyFlow, Flow
 from flowguard.limit import PerKey
+from flowguard.outcome import Outcome
 from flowguard.pause_after import PauseAfter
 from flowguard.protocol.places import SKEW, Change, Holder, KeyPause, Places, Terms, is_own
 from flowguard.sim.calls import ApiCall
+from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.worker.key_pauses import says
 from flowguard.worker.place_store import GiveBack, Return, Seen
@@ -325,6 +328,48 @@ def test_a_hop_whose_handler_was_not_called_has_tried_nothing() -> None:
         assert crowd.waiting == []
         assert is_own(places_of(crowd).pause)
         assert places_of(crowd).held == {}
+        assert crowd.told(EventType.KEY_RESUMED) == 0
+
+
+class Text(BaseModel):
+    said: str = "x"
+
+
+class Number(BaseModel):
+    said: int = 0
+
+
+def test_a_hop_whose_state_cannot_be_read_has_tried_nothing() -> None:
+    """A later release has another state, so it calls no handler with that of the runs before it."""
+
+    def keeps(state: type[BaseModel]) -> AnyFlow:
+        class Begin(Stage[Order, state], name="begin", inbox="orders", then="charge"):  # type: ignore[valid-type]
+            def handle(self, order: Order, step: Step[Any]) -> Outcome:
+                return Charge.message(order)
+
+        class Charge(
+            Stage[Order, state],  # type: ignore[valid-type]
+            name="charge",
+            inbox="orders",
+            limit=PerKey("customer", at_once=5, pause_after=RULE),
+        ):
+            def handle(self, order: Order, step: Step[Any]) -> Outcome:
+                raise AssertionError
+
+        class Orders(Flow, name="orders", object_id="order_id", dead_letters="dead"):
+            stages = (Begin, Charge)
+
+        return Orders
+
+    with crowd_of(keeps(Text)) as crowd:
+        pause = paused_until_now(crowd)._replace(until=START + MINUTE)
+        crowd.services.store.places.change(key_of(), lambda found: Change(found._replace(pause=pause)), "n1")
+        begin(crowd, 1)
+        crowd.run(MINUTE // 2)
+        crowd.serve(keeps(Number))
+        crowd.run(HOUR)
+        assert crowd.told(EventType.PARKED) > 0
+        assert places_of(crowd).pause == pause
         assert crowd.told(EventType.KEY_RESUMED) == 0
 
 
