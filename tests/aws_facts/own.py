@@ -36,7 +36,6 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "aws/place_items.py:ROUNDED_TO",
             "protocol/places.py:GRACE",
             "protocol/places.py:SKEW",
-            "protocol/places.py:APART",
         ),
         *("protocol/places.py:UNSEEN_FOR", "protocol/places.py:LONGEST_LINE", "protocol/places.py:MOST_AT_ONCE"),
         *("wire/turn.py:_LONGEST_PLACE", "wire/turn.py:_LATEST", "worker/hop_places.py:_MS"),
