@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from flowguard.errors import Reject, Retry
 from flowguard.retry import LONGEST_SQS_DELAY, RetryPolicy
@@ -72,6 +72,16 @@ def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, d
     if chosen.give_up_after is not None and attempt.age + timedelta(seconds=delay) > chosen.give_up_after:
         return Never(f"the next attempt would come later than {chosen.give_up_after} after the request")
     return Again(delay, why)
+
+
+Kinds: TypeAlias = tuple[type[BaseException], ...]
+"""The class of an error, and of a group those of its errors."""
+
+
+def kinds_of(error: BaseException) -> Kinds:
+    """Return the class of the error, and of a group those of its errors."""
+    errors = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return (type(error), *(kind for inner in errors for kind in kinds_of(inner)))
 
 
 def only_error(error: BaseException) -> BaseException:

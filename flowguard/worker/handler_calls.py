@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flowguard.errors import KeyUnavailable, SettingsError
 from flowguard.startup.named_tuple import NamedTuple
-from flowguard.worker.failure import only_error
+from flowguard.worker.failure import Kinds, kinds_of, only_error
 
 if TYPE_CHECKING:
     from flowguard.protocol.groups import GroupPlan, GroupRequest, NewShard
@@ -34,7 +34,7 @@ class HandlerCalls:
         """``fails_for_now`` answers whether an error is of a call that may succeed later, as it is."""
         self._fails_for_now = fails_for_now
         self._failed: tuple[Exception, ...] = ()
-        self.raised: type[BaseException] | None = None
+        self.raised: Kinds = ()
         """The class of what the stage has raised."""
 
     def made(self, call: Callable[[], _Answer]) -> _Answer:
@@ -63,7 +63,7 @@ class HandlerCalls:
         those of the handler, and what is open there, such as a transaction.
         """
         error = only_error(raised)
-        self.raised = type(error)
+        self.raised = kinds_of(error)
         if isinstance(error, SettingsError) or (isinstance(error, KeyUnavailable) and error.refused):
             error.in_stage = True
             return error

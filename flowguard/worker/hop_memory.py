@@ -13,7 +13,7 @@ from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Burst, Claim, Fenced
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.ending import Ending
-from flowguard.worker.failure import Again
+from flowguard.worker.failure import Again, Kinds
 from flowguard.worker.handler_calls import HandlerCalls
 from flowguard.worker.ports import Store
 
@@ -57,8 +57,8 @@ class TakesPlaces(Protocol):
     def take(self, payload: Any) -> None:
         """Take them, once. Raises :class:`NoPlace` where one is not free."""
 
-    def end(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
-        """Give back what the attempt holds. ``raised`` is the class of what its handler has raised.
+    def end(self, raised: Kinds = (), *, is_over: bool = False) -> None:
+        """Give back what the attempt holds. ``raised`` has the class of what its handler has raised.
 
         ``is_over`` is False where what is outside the stage has ended it.
         """

@@ -44,6 +44,7 @@ from flowguard.wire.turn import Turn
 from flowguard.worker.claim_phase import release
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
+from flowguard.worker.failure import Kinds
 from flowguard.worker.hop_memory import NoPlace
 from flowguard.worker.lifetimes import longest_lease
 from flowguard.worker.look_times import LONGEST_LOOK, SELDOM, SHORTEST_LOOK, rest_before_look
@@ -189,20 +190,20 @@ class HopPlaces:
         self._give_back()
         return NoPlace(lambda: self._parked(full))
 
-    def end(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
+    def end(self, raised: Kinds = (), *, is_over: bool = False) -> None:
         """Give back what the attempt holds, and leave the line where it stands there. A place that stays lapses."""
         self._give_back(raised, is_over=is_over)
         if self._line is not None and self._withdraw(self._line):
             self._messages.forget()
 
-    def _give_back(self, raised: type[BaseException] | None = None, *, is_over: bool = False) -> None:
+    def _give_back(self, raised: Kinds = (), *, is_over: bool = False) -> None:
         """Give back the places, and call the next in line."""
         held, self._taken = self._taken, []
         for mine in held:
             with suppress(Exception):  # the place lapses with the lease
                 self._free(mine, raised, is_over=is_over)
 
-    def _free(self, mine: _Taken, raised: type[BaseException] | None, *, is_over: bool) -> None:
+    def _free(self, mine: _Taken, raised: Kinds, *, is_over: bool) -> None:
         limit, key, name, holder, seen = mine
         how = Return(lambda places, terms: given_back(places, name, holder.owner, terms), GiveBack(name, holder))
         if self._calls and (limit.pause_after is not None or (seen is not None and seen.places.pause is not None)):

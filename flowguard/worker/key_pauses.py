@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from flowguard.errors import WorkerFenced
 from flowguard.events import EventType
 from flowguard.limit import PerKey
 from flowguard.protocol.breaker import answered, failed
 from flowguard.protocol.places import Change
 from flowguard.worker.emitter import Emitter
+from flowguard.worker.failure import Kinds
 from flowguard.worker.place_store import PlaceKey, Return, Seen
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 
 
-def says(
-    how: Return, limit: PerKey, seen: Seen | None, now: int, raised: type[BaseException] | None, *, is_over: bool
-) -> Return:
+def says(how: Return, limit: PerKey, seen: Seen | None, now: int, raised: Kinds, *, is_over: bool) -> Return:
     """Return how the place of a handler that was called is given back, which says how the handler has ended.
 
-    ``how`` is how it is given back without that, ``seen`` the item after it was taken. ``raised`` is the class of the
-    handler's error. ``is_over`` is False where what is outside the stage has ended the attempt: that says nothing.
+    ``how`` is how it is given back without that, ``seen`` the item after it was taken. ``raised`` has the class of the
+    handler's error. Of a group of errors, as of an ``asyncio.TaskGroup``, one that counts is enough. ``is_over`` is
+    False where what is outside the stage has ended the attempt: that says nothing, nor does a newer run that fences it.
 
     A write of the whole item pauses the key, and ends its pause. So one entry is changed only by a hop that does not
     try a paused key, and while fewer failures are noted than would pause it with this one.
@@ -32,13 +33,13 @@ def says(
     assert place is not None  # noqa: S101 - each place has an entry
     name, owner, pause = place.token, place.holder.owner, None if seen is None else seen.places.pause
     tries = pause is not None and pause.trial == name
-    if raised is not None and rule is not None and rule.counts(raised):
+    if rule is not None and any(map(rule.counts, raised)):
         noted = place._replace(failed_at=now, few=rule.failures - 1)
         made = rule.rule
         return Return(
             lambda places, terms: failed(places, name, owner, terms, made), noted if noted.few and not tries else None
         )
-    if tries and is_over:
+    if tries and is_over and WorkerFenced not in raised:
         return Return(lambda places, terms: answered(places, name, owner, terms), None)
     return how
 

@@ -11,7 +11,7 @@ import pytest
 
 from flowguard.errors import Reject, Retry, RunFailed, TooManyWrites
 from flowguard.retry import Exponential, Fixed, RetryPolicy
-from flowguard.worker.failure import Again, Attempt, Never, after_failure, only_error
+from flowguard.worker.failure import Again, Attempt, Never, after_failure, kinds_of, only_error
 
 
 class GatewayDown(ConnectionError):
@@ -98,3 +98,9 @@ def test_the_error_of_a_group_with_one_is_that_one() -> None:
     assert only_error(ExceptionGroup("tasks", [ExceptionGroup("more", [error])])) is error
     several = ExceptionGroup("tasks", [error, RuntimeError()])
     assert only_error(several) is several
+
+
+def test_the_classes_of_a_group_are_its_own_and_those_of_its_errors() -> None:
+    assert kinds_of(ValueError()) == (ValueError,)
+    group = ExceptionGroup("tasks", [KeyError(), ExceptionGroup("more", [ValueError()])])
+    assert kinds_of(group) == (ExceptionGroup, KeyError, ExceptionGroup, ValueError)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from flowguard.aws.pause_rows import Pause, PauseRows
 from flowguard.aws.place_items import read_places
-from flowguard.errors import Reject, Retry
+from flowguard.errors import Reject, Retry, WorkerFenced
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
 from flowguard.limit import PerKey
@@ -273,9 +273,14 @@ def test_a_stage_with_a_second_limit_tries_with_a_place_of_each_or_of_none() -> 
         all_end(crowd, 9)
 
 
-def test_an_error_in_a_group_of_its_own_counts_as_itself() -> None:
+@pytest.mark.parametrize(
+    "errors",
+    [[GatewayAway()], [GatewayAway(), GatewaySlow()], [ValueError(), ExceptionGroup("inner", [GatewayAway()])]],
+    ids=["alone", "each", "beside another"],
+)
+def test_an_error_in_a_group_counts_as_itself(errors: list[Exception]) -> None:
     def does(order: Order, step: Step[Any], crowd: Crowd) -> None:
-        raise ExceptionGroup("of an asyncio.TaskGroup", [GatewayAway()])
+        raise ExceptionGroup("of an asyncio.TaskGroup", errors)
 
     with crowd_of(flow_that(does), slots=3) as crowd:
         begin(crowd, 3)
@@ -379,7 +384,7 @@ TRIES: Final = Seen(Places({"a": HELD.holder}, pause=KeyPause(START - 9, "away",
 
 
 def said_of(limit: PerKey, seen: Seen | None, raised: type[BaseException] | None, *, is_over: bool = True) -> Return:
-    return says(HOW, limit, seen, START, raised, is_over=is_over)
+    return says(HOW, limit, seen, START, () if raised is None else (raised,), is_over=is_over)
 
 
 LIMIT: Final = PerKey("customer", at_once=5, pause_after=RULE)
@@ -404,6 +409,7 @@ def test_the_end_of_a_trial_is_a_write_of_the_whole_item_where_it_says_something
         assert how.short is None
         assert how.decide(TRIES.places, terms).healed == TRIES.places.pause
         assert said_of(LIMIT, TRIES, raised, is_over=False) is HOW
+    assert said_of(LIMIT, TRIES, WorkerFenced) is HOW, "a newer run has ended it"
     how = said_of(LIMIT, TRIES, GatewayAway)
     assert how.short is None
     assert how.decide(TRIES.places, terms).tripped == KeyPause(START - 9, "away", START + REST)
