@@ -283,6 +283,8 @@ class OnceFunction(Generic[P, R]):
             return self._answer_of(ask, claim)
         self._tell_claimed(claim)
         places = await asyncio.to_thread(self._take, claim, wanted) if wanted else None
+        while places is not None and places.are_late:  # others of the event loop have held it up
+            places = await asyncio.to_thread(self._take, claim, wanted, places)
         try:
             with _until(ask.lease_until if leased else None):
                 value = await self._guarded.function(*self._bound(args), **kwargs)
@@ -340,14 +342,17 @@ class OnceFunction(Generic[P, R]):
 
         return wanted(self._guarded.rule.name, self._guarded.rule.limits, argument, key)
 
-    def _take(self, claim: KeyClaim, wanted: tuple[Wanted, ...]) -> CallPlaces:
-        """Take the places of all limits, or free the key and raise why not."""
+    def _take(self, claim: KeyClaim, wanted: tuple[Wanted, ...], late: CallPlaces | None = None) -> CallPlaces:
+        """Take the places of all limits, or free the key and raise why not. Starts that are ``late`` are noted anew."""
         from flowguard.worker.call_places import CallPlaces  # most functions have no limit
 
         services = self._guarded.services
-        places = CallPlaces(claim, services.ledger.places(), services.clock, services.ids)
+        places = late or CallPlaces(claim, services.ledger.places(), services.clock, services.ids)
         try:
-            places.take(wanted)
+            if late is None:
+                places.take(wanted)
+            else:
+                late.begin_now()
         except Exception as error:
             if isinstance(error, LimitReached):
                 self._tell(EventType.NO_PLACE, claim.ask, limit=error.limit, seconds=error.seconds)

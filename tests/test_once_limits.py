@@ -650,6 +650,37 @@ def test_an_async_function_gives_its_place_back_when_it_ends_raises_or_is_cancel
     assert places_of(world) == Places()
 
 
+@pytest.mark.parametrize(("late", "began"), [((1_500,), True), ((1_500, 100), True), ((9_000,) * 4, False)])
+def test_an_async_function_whose_event_loop_comes_late_notes_its_start_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch, late: tuple[int, ...], began: bool
+) -> None:
+    """Others hold the loop up after the start is written. So the function would begin later than it says."""
+    left, to_thread, begun = list(late), asyncio.to_thread, list[int]()
+
+    async def held_up(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        answer = await to_thread(call, *args, **kwargs)
+        if call.__name__ == "_take" and left:
+            world.clock.advance(ms=left.pop(0))
+        return answer
+
+    @once("charge", key="order_id", limit=(ONE, A_MINUTE))
+    async def charge(order: dict[str, Any]) -> str:
+        begun.append(world.clock.now())
+        return "charged"
+
+    monkeypatch.setattr(asyncio, "to_thread", held_up)
+    if not began:
+        error = refused(lambda: asyncio.run(charge.using(world.services)(order(1))))
+        assert (error.limit, begun, world.told()) == ("a-minute", [], ["claimed", "no_place"])
+        assert (places_of(world, A_MINUTE), places_of(world)) == (Places(), Places())
+        return
+    asyncio.run(charge.using(world.services)(order(1)))
+    assert left == []
+    [start] = places_of(world, A_MINUTE).held.values()
+    assert begun[0] + 61_000 - A_MINUTE.margin // 2 <= start.until <= begun[0] + 61_000 + 2_000
+    assert places_of(world) == Places()
+
+
 # -- a batch
 
 

@@ -101,6 +101,10 @@ class CallPlaces:
         self._token = sha256(claim.ask.key.encode()).hexdigest()[:32]
         """A call that takes over the key of one that has died gets its place too. It shows nothing of the key."""
         self._taken: list[_Taken] = []
+        self._starts: list[_Taken] = []
+        """Those that count, and are not given back."""
+        self._again = 0
+        """How often starts were noted anew."""
         self._ahead = 0
         """How far ahead starts are noted (ms): as late as the function was after those before."""
 
@@ -108,8 +112,28 @@ class CallPlaces:
         """Take all places, or none. Raises :class:`LimitReached` where one is not free."""
         for limit, key in wanted:
             self._take(self._mine(limit, key, self._clock.now()))
-        self._begin_now()
-        self._taken = [mine for mine in self._taken if not mine.limit.window]  # a start counts, whatever becomes of it
+        self.begin_now()
+
+    def begin_now(self) -> None:
+        """Note all starts anew while one is late, ahead by that time. Raises :class:`LimitReached` where that fails.
+
+        They count from then on, whatever becomes of the call.
+        """
+        self._taken = [*self._taken, *self._starts]
+        while late := self._late(self._taken):
+            if self._again == MOST_STARTS:
+                raise self._none(late[0][1].limit, 0)
+            self._again += 1
+            self._ahead = min(self._ahead + max(age for age, _ in late), LONGEST_AHEAD)
+            for mine in [mine for mine in self._taken if mine.limit.window]:
+                self._take(mine)
+        self._starts = [mine for mine in self._taken if mine.limit.window]
+        self._taken = [mine for mine in self._taken if not mine.limit.window]
+
+    @property
+    def are_late(self) -> bool:
+        """Answer whether a start is too old by now for the function to begin."""
+        return bool(self._late(self._starts))
 
     @property
     def holds(self) -> bool:
@@ -161,26 +185,11 @@ class CallPlaces:
         self.give_back()
         return LimitReached(self._claim.ask.name, limit.title, seconds)
 
-    def _begin_now(self) -> None:
-        """Note all starts anew if one is late, ahead by that time. Raises :class:`LimitReached` where that fails."""
-        for _ in range(MOST_STARTS):
-            if self._late() is None:
-                return
-            for mine in [mine for mine in self._taken if mine.limit.window]:
-                self._take(mine)
-        late = self._late()
-        if late is not None:
-            raise self._none(late.limit, 0)
-
-    def _late(self) -> _Taken | None:
-        """Return a start that is too old. Later ones are noted ahead by its age."""
+    def _late(self, places: Sequence[_Taken]) -> list[tuple[int, _Taken]]:
+        """Return the starts that are too old, each with its age (ms)."""
         now = self._clock.now()
-        ages = [(now - mine.holder.until + mine.limit.window, mine) for mine in self._taken if mine.limit.window]
-        late = [(age, mine) for age, mine in ages if age > mine.limit.margin // 2]
-        if not late:
-            return None
-        self._ahead = min(self._ahead + max(age for age, _ in late), LONGEST_AHEAD)
-        return late[0][1]
+        ages = [(now - mine.holder.until + mine.limit.window, mine) for mine in places if mine.limit.window]
+        return [(age, mine) for age, mine in ages if age > mine.limit.margin // 2]
 
     def _mine(self, limit: PerKey, key: PlaceKey, now: int) -> _Taken:
         """Return the place that the call takes now. A start has the name of its call, so that each counts."""

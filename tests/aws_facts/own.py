@@ -36,7 +36,6 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "aws/place_items.py:ROUNDED_TO",
             "protocol/places.py:GRACE",
             "protocol/places.py:SKEW",
-            "protocol/places.py:APART",
         ),
         *("protocol/places.py:UNSEEN_FOR", "protocol/places.py:LONGEST_LINE", "protocol/places.py:MOST_AT_ONCE"),
         *("wire/turn.py:_LONGEST_PLACE", "wire/turn.py:_LATEST", "worker/hop_places.py:_MS"),
@@ -47,6 +46,9 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("protocol/places.py:LONGEST_WINDOW", "protocol/places.py:LONGEST_AHEAD"),
         *("pause_after.py:MOST_FAILURES", "pause_after.py:SHORTEST", "pause_after.py:LONGEST_WITHIN"),
         *("pause_after.py:_MS", "aws/pause_rows.py:KEPT_FOR"),
+        *("worker/call_places.py:MOST_LIMITS", "worker/call_places.py:MOST_STARTS"),
+        *("worker/call_places.py:SHORTEST_REST", "worker/call_places.py:LONGEST_REST"),
+        *("worker/call_places.py:GROWTH", "worker/call_places.py:_MOST_GROWTHS"),
     ),
     "how long the lean client waits, keeps a connection, and bears a clock": (
         *("aws/transport/connections.py:CONNECT_SECONDS", "aws/transport/connections.py:READ_SECONDS"),
