@@ -393,8 +393,8 @@ LEAVE_KEY: Final = "SET updated_at = :now, lease_until = :now REMOVE #owner ADD 
 """Of a call whose function was not called: neither a failure, nor one that counts."""
 HAND_BACK_KEY: Final = "SET updated_at = :now, lease_until = :now, #owner = :died ADD met :less"
 """The same of a key that was taken from a call that has died: other payloads are refused as before."""
-AND_ENDED: Final = "SET ended = :owner, "
-"""How each of the three begins of a call that may hold places of limits: the next call of the key takes them over."""
+AND_ENDED: Final = "SET ended = :owner"
+"""So each of the three begins, of a call that may hold places of limits: the next call of the key takes them over."""
 
 # -- forgetting a run: only if its item is as it was read, so that a claim or cancellation since then is kept
 AS_READ: Final = ("request_id", "requested_at", "epoch", "done", "status")

@@ -226,7 +226,7 @@ class DynamoDBLedger:
         call: Any = {
             "TableName": self._table.name,
             "Key": self._key(claim.ask.name, claim.ask.key),
-            "UpdateExpression": update.replace("SET ", expressions.AND_ENDED) if holds else update,
+            "UpdateExpression": update.replace("SET", f"{expressions.AND_ENDED},") if holds else update,
             "ConditionExpression": expressions.HOLD_KEY,
             "ExpressionAttributeNames": expressions.KEY_NAMES,
             "ExpressionAttributeValues": {
