@@ -154,7 +154,7 @@ class PerKey(Value):
         pause: Any = self.pause_after
         if pause is None:
             return []
-        if not callable(getattr(pause, "problems", None)):
+        if isinstance(pause, type) or not callable(getattr(pause, "problems", None)):
             form = "PauseAfter(5, errors=(GatewayAway,), within=timedelta(minutes=1), rest=timedelta(minutes=5))"
             return [f"pause_after is {shown(pause)}; write {form}"]
         if is_whole(self.shards) and self.shards > 1:

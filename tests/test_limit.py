@@ -383,6 +383,7 @@ def pausing(**changes: Any) -> PerKey:
         (pausing(rest=timedelta(0)), "pause_after: rest is 0:00:00; it is a timedelta from 0:00:01 to 0:15:00"),
         (pausing(rest=timedelta(minutes=15, milliseconds=1)), "rest is 0:15:00.001000; it is"),
         (PerKey("customer", at_once=2, pause_after=5), r"pause_after is 5; write PauseAfter\(5, errors="),  # type: ignore[arg-type]
+        (PerKey("customer", at_once=2, pause_after=PauseAfter), r"pause_after is .*PauseAfter.*; write PauseAfter\("),  # type: ignore[arg-type]
         (
             PerKey("customer", per=MINUTE, count=2, pause_after=AWAY),
             "it has pause_after without at_once: a start by time is never given back",
