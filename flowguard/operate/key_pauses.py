@@ -101,9 +101,9 @@ class KeyPauses:
             try:
                 return self._places.change(key, decide, self._nonce(), frees=True).seen.places
             except PlacesBusy as error:
-                raise Unusable(_name(key), str(error), "nothing was changed; repeat the command") from None
+                raise Unusable(_name(key), str(error), "it is done in part at most; repeat the command") from None
             except OtherRelease as error:
-                raise Unusable(_name(key), str(error), "nothing was changed; use the newer release") from None
+                raise Unusable(_name(key), str(error), "it is done in part at most; use the newer release") from None
 
 
 @contextmanager
