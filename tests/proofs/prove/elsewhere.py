@@ -1820,6 +1820,7 @@ TESTED: Final = (
         r"^(once_function|payload\.call_keys)\.",
         (
             "tests/test_once_function.py",
+            "tests/test_once_limits.py",
             "tests/test_once_refused.py",
             "tests/test_once_batch.py",
             "tests/test_once_crashes.py",
