@@ -139,7 +139,7 @@ class Flow:
     version: ClassVar[int]
     accepts: ClassVar[frozenset[int]]
     inbox: ClassVar[Destination]
-    lanes: ClassVar[tuple[Lane, ...]]
+    inbox_lanes: ClassVar[tuple[Lane, ...]]
     dead_letters: ClassVar[Destination]
     answers: ClassVar[Destination]
     callbacks: ClassVar[tuple[Callback, ...]]
@@ -215,9 +215,9 @@ class Flow:
         cls.on_conflict = by_default if on_conflict is None else on_conflict
         cls.on_failed = name_of(on_failed)
         cls.version, cls.accepts = int(version), frozenset(map(int, (version, *accepts)))
-        cls.inbox, cls.lanes = (Queue(name), ()) if inbox is None else inbox_and_lanes(inbox)
+        cls.inbox, cls.inbox_lanes = (Queue(name), ()) if inbox is None else inbox_and_lanes(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
-        by_itself = Queue(f"{name}-answers") if cls.lanes else cls.inbox
+        by_itself = Queue(f"{name}-answers") if cls.inbox_lanes else cls.inbox
         cls.answers = by_itself if answers is None else destination(answers)
         cls.callbacks, cls.streams, cls.every, cls.debounce = callbacks, streams, every, debounce_of(debounce)
         cls.complete_to = None if complete_to is None else destination(complete_to)
@@ -246,7 +246,7 @@ class Flow:
             *debounce_problems(cls.debounce, cls.on_conflict, cls.object_id, _entry_stages(cls), cls.inbox),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
-        if cls.lanes or any(stage.lanes for stage in cls.stages):
+        if cls.inbox_lanes or any(stage.inbox_lanes for stage in cls.stages):
             cls.carry = tuple(dict.fromkeys((*carry, LANE)))
         cls.by_name = {stage.name: stage for stage in cls.stages}
         cls.entries = tuple(dict.fromkeys((cls.stages[0].name, *entries)))
@@ -298,18 +298,23 @@ class Flow:
         )
 
     @classmethod
-    def inbox_of(cls, stage: AnyStage, carried: Mapping[str, Attribute] = _NOTHING) -> Destination:
-        """Return the destination of messages for the stage. Where it has lanes, what is ``carried`` may name one."""
-        if (named := carried.get(LANE)) is not None:
-            for lane in cls.lanes_of(stage):
-                if lane.name == named.value:
-                    return lane.inbox
+    def inbox_of(cls, stage: AnyStage, carried: Mapping[str, Attribute] | None = None) -> Destination:
+        """Return the destination of messages for the stage. Where it has lanes, what is ``carried`` may name one.
+
+        Where that names none, or none of the stage's, it is the first lane where requests enter, or else the first of
+        the stage. That is where messages are sent of which nothing is known.
+        """
+        if carried is not None and (lanes := cls.lanes_of(stage)):
+            first = [lane.name for lane in cls.lanes_of(cls.entry())[:1]]
+            wanted = [carried[LANE].value, *first] if LANE in carried else first
+            by_name = {lane.name: lane.inbox for lane in lanes}
+            return by_name[next((name for name in wanted if name in by_name), lanes[0].name)]
         return stage.inbox if stage.inbox is not None else cls.inbox
 
     @classmethod
     def lanes_of(cls, stage: AnyStage) -> tuple[Lane, ...]:
         """Return the lanes of the stage's inbox. None where it is a single destination."""
-        return cls.lanes if stage.inbox is None else stage.lanes
+        return cls.inbox_lanes if stage.inbox is None else stage.inbox_lanes
 
     @classmethod
     def inboxes_of(cls, stage: AnyStage) -> tuple[Destination, ...]:
@@ -320,12 +325,20 @@ class Flow:
     def carried_from(cls, attributes: Mapping[str, Attribute], stage: str, queue: str | None) -> dict[str, Attribute]:
         """Return the attributes of a message for the stage that go along with all that its run sends.
 
-        One that names no lane has that of the ``queue`` by which it came. The first one needs no name.
+        One that names none of the flow's lanes has that of the ``queue`` by which it came, or else the first one where
+        requests enter.
         """
+        carried = {name: attributes[name] for name in cls.carry if name in attributes}
+        if LANE in carried and cls._has_lane(carried[LANE].value):
+            return carried
         named = cls.by_name.get(stage)
-        lanes = () if named is None else cls.lanes_of(named)[1:]
-        by_queue = [(LANE, Attribute.string(lane.name)) for lane in lanes if queue in lane.inbox.called]
-        return dict(by_queue) | {name: attributes[name] for name in cls.carry if name in attributes}
+        by_queue = [lane for lane in (() if named is None else cls.lanes_of(named)) if queue in lane.inbox.called]
+        in_lane = [(LANE, Attribute.string(lane.name)) for lane in by_queue or cls.lanes_of(cls.entry())[:1]]
+        return carried | dict(in_lane)
+
+    @classmethod
+    def _has_lane(cls, name: str) -> bool:
+        return any(lane.name == name for stage in cls.stages for lane in cls.lanes_of(stage))
 
     @classmethod
     def object_of(cls, payload: Any, request_id: RequestId) -> ObjectId:
@@ -514,7 +527,7 @@ def _callback_problems(flow: AnyFlow) -> list[str]:
         f"its callback's {callback.source} brings its own messages too, whose function reads no answers from outside; "
         f"give the callback another queue"
         for callback in callbacks
-        if callback.source in (flow.inbox, flow.answers, *(lane.inbox for lane in flow.lanes))
+        if callback.source in (flow.inbox, flow.answers, *(lane.inbox for lane in flow.inbox_lanes))
     ]
 
 
@@ -579,9 +592,9 @@ def _lane_problems(flow: AnyFlow) -> list[str]:
     """Say what is wrong with the lanes of the flow's inbox, and of its stages together."""
     listed: Any = vars(flow).get("stages", flow.stages)
     stages = [stage for stage in listed if _stranger(stage) is None] if isinstance(listed, tuple) else []
-    if not (flow.lanes or any(stage.lanes for stage in stages)):
+    if not (flow.inbox_lanes or any(stage.inbox_lanes for stage in stages)):
         return []
-    if problems := lane_problems(flow.lanes):
+    if problems := lane_problems(flow.inbox_lanes):
         return problems
     read = ((stage.name, flow.inboxes_of(stage), flow.lanes_of(stage)) for stage in stages)
     problems = list(shared_problems(read))

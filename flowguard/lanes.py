@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from flowguard.destinations import Queue, destination, form_problem
+from flowguard.destinations import Queue, form_problem
 from flowguard.errors import shown
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.value import Value
@@ -36,6 +36,10 @@ class Lane(Value):
     name: str
     queue: Queue | str
     weight: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.queue, str):
+            self.__dict__["queue"] = Queue(self.queue)  # it is the same lane, whether a text or a Queue is given
 
     @property
     def inbox(self) -> Queue:
@@ -61,9 +65,9 @@ class Lane(Value):
         if not (isinstance(name, str) and _NAME.fullmatch(name)):
             return f"the name of a lane is {shown(name)}; it must be 1 to 64 of: a-z, A-Z, 0-9, '-', '_'"
         queue: Any = self.queue
-        if not isinstance(queue, Queue | str):
+        if not isinstance(queue, Queue):
             return f"lane {name!r} has {shown(queue)}, which is no queue; write Lane({name!r}, 'orders-{name}')"
-        if problem := form_problem(destination(self.queue)):
+        if problem := form_problem(queue):
             return f"lane {name!r}: {problem}"
         if self.inbox.fifo:
             return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -48,9 +48,9 @@ class PauseAfter(Value):
         why = f"{self.failures} {names} within {self.within}"
         return Rule(self.failures, self.within // _MS, self.rest // _MS, why)
 
-    def counts(self, error: type[BaseException]) -> bool:
-        """Answer whether an attempt that fails with an error of this class counts."""
-        return issubclass(error, self.errors)
+    def counts(self, raised: Sequence[type[BaseException]]) -> bool:
+        """Answer whether an attempt that fails with errors of these classes counts: of a group one is enough."""
+        return any(issubclass(kind, self.errors) for kind in raised)
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with it."""

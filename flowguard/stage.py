@@ -69,7 +69,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     state: ClassVar[type[BaseModel]]
     then: ClassVar[tuple[str, ...]] = ()
     inbox: ClassVar[Destination | None] = None
-    lanes: ClassVar[tuple[Lane, ...]] = ()
+    inbox_lanes: ClassVar[tuple[Lane, ...]] = ()
     """Those of its own inbox. That is the queue of the first one then."""
     retry: ClassVar[RetryPolicy] = RetryPolicy()
     timeout: ClassVar[timedelta | None] = None
@@ -94,8 +94,8 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     ) -> None:
         super().__init_subclass__()
         cls.then = _names(cls.then if then is None else then)
-        where = vars(cls).get("inbox", cls.lanes or cls.inbox) if inbox is None else inbox
-        cls.inbox, cls.lanes = (None, ()) if where is None else inbox_and_lanes(where)
+        where = vars(cls).get("inbox", cls.inbox_lanes or cls.inbox) if inbox is None else inbox
+        cls.inbox, cls.inbox_lanes = (None, ()) if where is None else inbox_and_lanes(where)
         cls.retry = cls.retry if retry is None else retry
         cls.timeout = cls.timeout if timeout is None else timeout
         cls.lease, cls.lease_given = (cls.lease, cls.lease_given) if lease is None else (lease, True)
@@ -109,7 +109,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             *flag_problems({"abstract": abstract}),
             *_type_problems(payload, state),
             *_work_problems(cls),
-            *_inbox_problems(cls.inbox, cls.lanes),
+            *_inbox_problems(cls.inbox, cls.inbox_lanes),
             *policy_problems(cls.retry),
             *_timeout_problems(cls.timeout),
             *_lease_problems(cls),
@@ -345,19 +345,24 @@ def _needed_by(method: Any) -> list[str]:
 
 def inbox_and_lanes(given: Destination | str | tuple[Lane, ...]) -> tuple[Destination, tuple[Lane, ...]]:
     """Return the destination that an inbox stands for and its lanes. Of lanes it is the queue of the first one."""
-    if not isinstance(given, tuple) or not given:
+    lanes: Any = (given,) if _is_lane(given) else given
+    if not isinstance(lanes, tuple) or not lanes:
         return destination(given), ()  # type: ignore[arg-type]  # an empty tuple is named as what it is
-    first: Any = given[0]
-    return destination(getattr(first, "inbox", first)), given
+    first: Any = lanes[0]
+    return destination(getattr(first, "inbox", first)), lanes
 
 
 def lane_problems(lanes: Any) -> list[str]:
     """List what is wrong with the lanes of an inbox."""
-    if strangers := [lane for lane in lanes if not callable(getattr(lane, "among", None))]:
+    if strangers := [lane for lane in lanes if not _is_lane(lane)]:
         return [
             f"its inbox has {shown(strangers[0])}; write lanes: (Lane('normal', 'a'), Lane('urgent', 'b', weight=3))"
         ]
     return [f"its inbox: {problem}" for problem in (lanes[0].among(lanes) if lanes else ())]
+
+
+def _is_lane(given: object) -> bool:
+    return callable(getattr(given, "among", None)) and not isinstance(given, type)
 
 
 def _inbox_problems(inbox: Destination | None, lanes: tuple[Lane, ...]) -> list[str]:

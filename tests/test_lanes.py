@@ -16,6 +16,7 @@ from flowguard.wire.attributes import Attribute
 NORMAL, URGENT, NIGHT = Lane("normal", "orders"), Lane("urgent", "orders-urgent", weight=3), Lane("night", "nightly")
 BOTH = (NORMAL, URGENT)
 IN_URGENT = {"lane": Attribute.string("urgent")}
+IN_NORMAL = {"lane": Attribute.string("normal")}
 
 
 def stage(name: str = "price", **options: Any) -> type[Stage[Any]]:
@@ -75,10 +76,23 @@ def test_a_stage_inherits_lanes_and_may_have_another_inbox() -> None:
     class Said(Base, name="said"):
         inbox = "said"  # type: ignore[assignment]  # text becomes a queue
 
-    assert (Kept.inbox, Kept.lanes) == (Queue("orders"), BOTH)
-    assert (Other.inbox, Other.lanes) == (Queue("others"), ())
+    assert (Kept.inbox, Kept.inbox_lanes) == (Queue("orders"), BOTH)
+    assert (Other.inbox, Other.inbox_lanes) == (Queue("others"), ())
     assert Said.inbox == Queue("said")
-    assert Said.lanes == ()
+    assert Said.inbox_lanes == ()
+
+
+def test_an_attribute_that_a_stage_or_a_flow_calls_lanes_is_its_own() -> None:
+    class Ship(Stage[dict[str, Any]], name="ship"):
+        lanes = "sea"
+
+        def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+            return Done()
+
+    class Orders(Flow, name="orders", object_id="order_id"):
+        stages, lanes = (Ship,), 3
+
+    assert (Ship.lanes, Ship.inbox, Orders.lanes, Orders.inbox) == ("sea", None, 3, Queue("orders"))
 
 
 def test_a_flow_with_lanes_carries_the_lane_on() -> None:
@@ -96,18 +110,52 @@ def test_answers_have_a_queue_of_their_own_where_the_inbox_has_lanes() -> None:
 
 def test_a_message_has_the_lane_that_it_names_or_else_that_of_its_queue() -> None:
     made, night = flow(inbox=(*BOTH, NIGHT)), {"lane": Attribute.string("night")}
+    ship = stage("ship", inbox=(Lane("normal", "ships"), Lane("night", "nightships")))
+    later = flow(stage(then="ship", inbox=BOTH), ship)
+    assert later.carried_from(night, "price", "orders-urgent") == night, "a later stage has it"
+    assert later.carried_from(IN_URGENT, "ship", "ships") == IN_URGENT, "an earlier stage has it"
+    assert later.carried_from({"lane": Attribute.string("fast")}, "ship", "nightships") == night
+    plain = flow(stage(then="ship"), stage("ship"), carry=("lane",))
+    assert plain.carried_from(night, "price", "orders") == night
     assert made.carried_from({}, "price", "orders-urgent") == IN_URGENT
-    assert made.carried_from({}, "price", "orders") == {}
+    assert made.carried_from({}, "price", "orders") == IN_NORMAL
     assert made.carried_from(night, "price", "orders-urgent") == night
-    assert made.carried_from({}, "gone", "orders-urgent") == {}
-    assert made.carried_from({}, "price", None) == {}
     assert flow().carried_from(night, "price", "orders") == {}
+
+
+def test_without_a_queue_that_says_it_the_lane_is_the_first_where_requests_enter() -> None:
+    ship = stage("ship", inbox=(URGENT, Lane("normal", "normal-ships")))
+    made = flow(stage(then="ship", inbox=(NORMAL, Lane("urgent", "fast"))), ship)
+    assert made.carried_from({}, "gone", "orders-urgent") == IN_NORMAL
+    assert made.carried_from({}, "ship", None) == IN_NORMAL
+    assert made.carried_from({}, "ship", "orders-urgent") == IN_URGENT
+    assert flow(stage(then="ship"), ship).carried_from({}, "price", "orders") == {}
+
+
+def test_a_name_that_a_stage_does_not_have_is_the_first_lane_where_requests_enter() -> None:
+    ship, pack = (
+        stage("ship", inbox=(URGENT, Lane("normal", "ships"))),
+        stage("pack", inbox=(NIGHT, Lane("day", "daily"))),
+    )
+    made = flow(stage(then=("ship", "pack"), inbox=(NORMAL, Lane("fast", "fast"))), ship, pack)
+    for name in ("fast", "strange"):
+        assert made.inbox_of(ship, {"lane": Attribute.string(name)}) == Queue("ships")
+        assert made.inbox_of(pack, {"lane": Attribute.string(name)}) == Queue("nightly")
+    assert made.inbox_of(ship, {}) == Queue("ships"), "what is from before the flow had lanes"
+    assert made.inbox_of(ship) == Queue("orders-urgent")
+    assert made.inbox_of(ship, IN_URGENT) == Queue("orders-urgent")
+    other = stage("ship", inbox=(NIGHT, Lane("fast", "rapid")))
+    made = flow(stage(then="ship", inbox=(NORMAL, Lane("fast", "fast"))), other)
+    assert made.inbox_of(other, IN_URGENT) == Queue("nightly"), "the first alone stands for others"
+    assert flow(stage(then="ship"), ship).inbox_of(ship, {"lane": Attribute.string("fast")}) == Queue("orders-urgent")
 
 
 @pytest.mark.parametrize(
     ("inbox", "told"),
     [
         ((NORMAL,), "its inbox: it has one lane; name its queue alone: inbox='orders'"),
+        (NORMAL, "its inbox: it has one lane; name its queue alone: inbox='orders'"),
+        ((Lane, Lane), "its inbox has <class 'flowguard.lanes.Lane'>; write lanes: "),
         ((NORMAL, "orders-urgent"), "its inbox has 'orders-urgent'; write lanes: (Lane('normal', 'a'), Lane("),
         (("orders", NORMAL), "its inbox has 'orders'; write lanes: "),
         ((NORMAL, Lane("normal", "x")), "its inbox: two lanes have the name 'normal'; give each its own"),
@@ -132,11 +180,11 @@ def test_what_is_no_inbox_is_told_with_its_cure(inbox: Any, told: str) -> None:
 
 def test_lanes_that_are_right_are_taken() -> None:
     lanes = (Lane("normal", Queue("orders"), 1), Lane("u" * 64, "orders-urgent", 1_000))
-    assert flow(inbox=lanes).lanes == lanes
+    assert flow(inbox=lanes).inbox_lanes == lanes
 
 
 def test_two_stages_that_share_a_queue_share_all_lanes_of_it() -> None:
-    first, same = stage(then="ship", inbox=BOTH), stage("ship", inbox=(NORMAL, URGENT))
+    first, same = stage(then="ship", inbox=BOTH), stage("ship", inbox=(Lane("normal", Queue("orders")), URGENT))
     assert flow(first, same).inboxes_of(same) == (Queue("orders"), Queue("orders-urgent"))
     told = "'price' and 'ship' both read the queue 'orders', and by other lanes; give both the same inbox=, or"
     for other in ("orders", (NORMAL, Lane("urgent", "fast")), (NORMAL, Lane("urgent", "orders-urgent", weight=2))):
@@ -217,5 +265,5 @@ def test_a_queue_is_named_as_sqs_names_it_in_the_shares() -> None:
 
 
 def test_a_lane_is_a_value() -> None:
-    assert Lane("a", "b") == Lane("a", "b", 1)
+    assert Lane("a", "b") == Lane("a", "b", 1) == Lane("a", Queue("b"))
     assert Lane("a", "b") != Lane("a", "b", 2)

@@ -380,10 +380,11 @@ def pausing(**changes: Any) -> PerKey:
         ),
         (pausing(within=timedelta(hours=1, milliseconds=1)), "within is 1:00:00.001000; it is"),
         (pausing(within=60), "within is 60; it is a timedelta"),
+        (pausing(rest="soon"), "rest is 'soon'; it is a timedelta"),
         (pausing(rest=timedelta(0)), "pause_after: rest is 0:00:00; it is a timedelta from 0:00:01 to 0:15:00"),
         (pausing(rest=timedelta(minutes=15, milliseconds=1)), "rest is 0:15:00.001000; it is"),
         (PerKey("customer", at_once=2, pause_after=5), r"pause_after is 5; write PauseAfter\(5, errors="),  # type: ignore[arg-type]
-        (PerKey("customer", at_once=2, pause_after=PauseAfter), r"pause_after is .*PauseAfter.*; write PauseAfter\("),  # type: ignore[arg-type]
+        (PerKey("customer", at_once=2, pause_after=PauseAfter), r"pause_after is .*; write PauseAfter\(5, errors="),  # type: ignore[arg-type]
         (
             PerKey("customer", per=MINUTE, count=2, pause_after=AWAY),
             "it has pause_after without at_once: a start by time is never given back",
@@ -421,11 +422,11 @@ def test_what_counts_is_an_error_of_these_classes_or_below() -> None:
     class Below(GatewayAway):
         """It is away in some way."""
 
-    assert AWAY.counts(GatewayAway)
-    assert AWAY.counts(Below)
-    assert AWAY.counts(GatewaySlow)
-    assert not AWAY.counts(Retry)
-    assert not AWAY.counts(KeyboardInterrupt)
+    for kind in (GatewayAway, Below, GatewaySlow):
+        assert AWAY.counts((kind,))
+        assert AWAY.counts((ExceptionGroup, ValueError, kind))
+    assert not AWAY.counts(())
+    assert not AWAY.counts((Retry, KeyboardInterrupt))
 
 
 def test_how_a_key_pauses_itself_is_given_to_decisions_in_ms() -> None:

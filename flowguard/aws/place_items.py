@@ -115,13 +115,13 @@ class DynamoDBPlaces(NamedTuple):
         where = _key(key)
         stands, is_now = (self._read(where), True) if seen is None and short is None else (seen or _UNKNOWN, False)
         for number_of_try in range(most):
-            short = _uncounted(short, stands.places.pause)
+            short = _counted(short, stands.places)
             if short is not None and stands.nonce and not stands.places.line:
                 is_done, stands = self._shortly(where, short, f"{nonce} {number_of_try}")
                 is_now = True
                 if is_done:
                     return Changed(Change(stands.places, granted=isinstance(short, Take)), stands)
-                if short != _uncounted(short, stands.places.pause):
+                if _counted(short, stands.places) != short:
                     continue
             change = decide(stands.places)
             if change.after == stands.places and is_now:
@@ -213,14 +213,12 @@ def _text_key(flow: str, object_id: str, token: str) -> Item:
     return {**run_key(flow, ObjectId(object_id)), "sk": {"S": f"turn#{token}"}}
 
 
-def _uncounted(short: Short | None, pause: KeyPause | None) -> Short | None:
-    """Return how a place is given back by one entry whose failure counts no more, for the key is paused by now.
+def _counted(short: Short | None, places: Places) -> Short | None:
+    """Return the change of one entry without its failure where the key is paused: it counts no more.
 
-    All who are at work then may fail together. The failure of its trial is a write of the whole item.
+    Many may fail in one moment. Of writes of the whole item each would refuse all the others.
     """
-    if isinstance(short, GiveBack) and pause is not None and pause.trial != short.token:
-        return short._replace(failed_at=0)
-    return short
+    return short._replace(failed_at=0) if isinstance(short, GiveBack) and places.pause is not None else short
 
 
 def _short_call(short: Short, nonce: str) -> Any:

@@ -80,7 +80,7 @@ def check_stages(flow: AnyFlow, names: Sequence[str], more: Iterable[str] = ()) 
     for row in rows:
         if not row.is_meant(names) and row.queue in queues:
             raise click.UsageError(
-                f"queue {row.queue!r} is also that of {row.name}, and is paused as a whole; name it too"
+                f"queue {row.queue!r} is also that of {row.names[-1]}, and is paused as a whole; name it too"
             )
 
 

@@ -63,6 +63,7 @@ NO_RUN: Final = "there is no run; is it the right table and region?"
               help="How long the queue must give nothing to count as empty.")  # fmt: skip
 @click.option("--again", is_flag=True, help="Begin a run anew that failed and was taken back by on_failed.")
 @click.option("--from", "file", metavar="FILE", help="With --again: the request's payload, where no letter has it.")
+@click.option("--lane", metavar="NAME", help="With --from: the run's lane, where the flow's inbox has several.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each letter, or for the request.")
 def retry(
     flow: str,
@@ -84,7 +85,7 @@ def retry(
     With --again a run that on_failed has taken back is begun anew: its first message is sent as a request of now, under
     an id that is made of the run's, so that two calls begin one run. The message is that of the run's dead letter,
     which stays. The letter of a run that failed at a later hop has another message: give the request's payload with
-    --from; a dash is standard input. What
+    --from; a dash is standard input. --lane says the lane of a run that had another than the first. What
     goes on is left alone, whichever request began it.
 
     With --all the letters of all runs that pass the filters are sent back. Their number and the first of them are
@@ -99,6 +100,8 @@ def retry(
     check_choice(object_id, every=every)
     if file is not None and not again:
         raise click.UsageError("--from is for --again")
+    if options["lane"] is not None and file is None:
+        raise click.UsageError("--lane is for --from; a letter names its own")
     if again and object_id is None:
         raise click.UsageError(_ONE_AGAIN)
     loaded = flow_class(flow)
@@ -219,7 +222,7 @@ def _begun(
     settings, clients = settings_of(options), clients_of(options)
     signer = aws_signer(settings, clients, command_time().clock)
     if file is not None:
-        first = _given(flow, file, object_id, item, signer)
+        first = _given(flow, file, object_id, item, signer, options["lane"])
     else:
         name = queue if queue is not None else _queue_of(flow)
         with connection_errors(f"queue {name}"):
@@ -228,10 +231,10 @@ def _begun(
         return begin_again(flow, first, item, now, sender=aws_sender(settings, clients), signer=signer)
 
 
-def _given(flow: AnyFlow, file: str, object_id: str, item: RunItem, signer: Signer) -> Message:
+def _given(flow: AnyFlow, file: str, object_id: str, item: RunItem, signer: Signer, lane: str | None) -> Message:
     """Return the first message with the payload of a file."""
     try:
-        return with_payload(flow, read_payload(file), object_id, item, signed=signer.is_on)
+        return with_payload(flow, read_payload(file), object_id, item, signed=signer.is_on, lane=lane)
     except (RunFailed, TooLarge, TypeError) as error:
         raise CannotRun(f"{error}. Nothing was sent") from None
 

@@ -77,7 +77,7 @@ def first_in_letters(
 def _command(flow: AnyFlow, object_id: str) -> str:
     """Return the command that begins the run anew with the payload of a file."""
     command = ["flowguard", "retry", f"{flow.__module__}:{flow.__qualname__}", object_id, "--again", "--from", "FILE"]
-    return shlex.join(command)
+    return shlex.join(command) + (" [--lane NAME]" if flow.lanes_of(flow.entry()) else "")
 
 
 def _first(page: Iterable[Letter], flow: AnyFlow, object_id: str, item: RunItem) -> list[Letter]:

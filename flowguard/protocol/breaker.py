@@ -35,10 +35,10 @@ def failed(places: Places, name: str, owner: str, terms: Terms, rule: Rule) -> C
     if not _holds(places, name, owner):
         return given_back(places, name, owner, terms)
     pause, until = places.pause, terms.now + rule.rest
-    if _is_trial(places, name):
-        places = places._replace(pause=pause and pause._replace(until=until, trial=""))
-    elif pause is None:
+    if pause is None:
         places = noted(places, terms.now, rule)
+    elif pause.trial == name:
+        places = places._replace(pause=pause._replace(until=until, trial=""))
     change = given_back(places, name, owner, terms)
     return change._replace(tripped=None if places.pause == pause else places.pause)
 
@@ -54,7 +54,7 @@ def noted(places: Places, now: int, rule: Rule) -> Places:
 def answered(places: Places, name: str, owner: str, terms: Terms) -> Change:
     """Free the place of an attempt that has ended in any other way. That of a trial ends the pause."""
     pause = places.pause
-    if not (_holds(places, name, owner) and _is_trial(places, name)):
+    if pause is None or pause.trial != name or not _holds(places, name, owner):
         return given_back(places, name, owner, terms)
     return given_back(places._replace(pause=None, failed=()), name, owner, terms)._replace(healed=pause)
 
@@ -62,7 +62,3 @@ def answered(places: Places, name: str, owner: str, terms: Terms) -> Change:
 def _holds(places: Places, name: str, owner: str) -> bool:
     holder = places.held.get(name)
     return holder is not None and holder.owner == owner
-
-
-def _is_trial(places: Places, name: str) -> bool:
-    return places.pause is not None and places.pause.trial == name

@@ -104,7 +104,9 @@ def again_request(flow: AnyFlow, first: Message, item: RunItem, now: int, signer
     return message, Send(Kind.SIDE, inbox, message.text, send_id, attributes, group=message.object_id).checked()
 
 
-def with_payload(flow: AnyFlow, text: str, object_id: str, item: RunItem, *, signed: bool) -> Message:
+def with_payload(
+    flow: AnyFlow, text: str, object_id: str, item: RunItem, *, signed: bool, lane: str | None = None
+) -> Message:
     """Return the first message of the run with this payload. Raises RunFailed for one that the flow would refuse."""
     entry = flow.entry()
     message, _ = flow.request(
@@ -113,5 +115,6 @@ def with_payload(flow: AnyFlow, text: str, object_id: str, item: RunItem, *, sig
         requested_at=item.requested_at,
         object_id=object_id,
         signed=signed,
+        lane=lane,
     )
     return message

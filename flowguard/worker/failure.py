@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 from flowguard.errors import Reject, Retry
 from flowguard.retry import LONGEST_SQS_DELAY, RetryPolicy
@@ -74,14 +74,10 @@ def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, d
     return Again(delay, why)
 
 
-Kinds: TypeAlias = tuple[type[BaseException], ...]
-"""The class of an error, and of a group those of its errors."""
-
-
-def kinds_of(error: BaseException) -> Kinds:
-    """Return the class of the error, and of a group those of its errors."""
-    errors = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    return (type(error), *(kind for inner in errors for kind in kinds_of(inner)))
+def kinds_of(error: BaseException) -> tuple[type[BaseException], ...]:
+    """Return the class of an error, and the classes of those in it, as of an ``asyncio.TaskGroup``."""
+    inside = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return (type(error), *(kind for each in inside for kind in kinds_of(each)))
 
 
 def only_error(error: BaseException) -> BaseException:

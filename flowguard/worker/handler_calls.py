@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flowguard.errors import KeyUnavailable, SettingsError
 from flowguard.startup.named_tuple import NamedTuple
-from flowguard.worker.failure import Kinds, kinds_of, only_error
+from flowguard.worker.failure import kinds_of, only_error
 
 if TYPE_CHECKING:
     from flowguard.protocol.groups import GroupPlan, GroupRequest, NewShard
@@ -34,8 +34,8 @@ class HandlerCalls:
         """``fails_for_now`` answers whether an error is of a call that may succeed later, as it is."""
         self._fails_for_now = fails_for_now
         self._failed: tuple[Exception, ...] = ()
-        self.raised: Kinds = ()
-        """The class of what the stage has raised."""
+        self.raised: tuple[type[BaseException], ...] = ()
+        """The class of what the stage has raised, and of the errors in that if it is a group."""
 
     def made(self, call: Callable[[], _Answer]) -> _Answer:
         """Make a call. Raises what it raises."""

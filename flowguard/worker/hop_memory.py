@@ -13,7 +13,7 @@ from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Burst, Claim, Fenced
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.ending import Ending
-from flowguard.worker.failure import Again, Kinds
+from flowguard.worker.failure import Again
 from flowguard.worker.handler_calls import HandlerCalls
 from flowguard.worker.ports import Store
 
@@ -57,8 +57,11 @@ class TakesPlaces(Protocol):
     def take(self, payload: Any) -> None:
         """Take them, once. Raises :class:`NoPlace` where one is not free."""
 
-    def end(self, raised: Kinds = (), *, is_over: bool = False) -> None:
-        """Give back what the attempt holds. ``raised`` has the class of what its handler has raised.
+    def failed(self, raised: Sequence[type[BaseException]]) -> None:
+        """Give back the places whose keys count the failure. ``raised`` has the classes of the handler's errors."""
+
+    def end(self, raised: Sequence[type[BaseException]] = (), *, is_over: bool = False) -> None:
+        """Give back what the attempt holds. ``raised`` has the classes of its handler's errors.
 
         ``is_over`` is False where what is outside the stage has ended it.
         """
@@ -89,6 +92,19 @@ class HopMemory:
         """End the attempt, which gives its places back. A process that is being stopped leaves them to lapse."""
         if self._places is not None and (kind is None or issubclass(kind, Exception)):
             self._places.end(self.calls.raised, is_over=kind is None)
+
+    def of_stage(self, raised: BaseException) -> BaseException:
+        """Return the error that ends the attempt, as :meth:`flowguard.worker.handler_calls.HandlerCalls.of_stage` does.
+
+        A failure that a limit's key counts is noted before the retry is sent, which may come at once.
+        """
+        try:
+            error = self.calls.of_stage(raised)
+        finally:
+            del raised  # no frame keeps it
+        if self._places is not None:
+            self._places.failed(self.calls.raised)
+        return error
 
     def take_places(self, payload: Any) -> None:
         """Take the places of the stage's limits. Raises :class:`NoPlace` where the hop does not begin."""

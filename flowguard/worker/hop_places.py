@@ -12,6 +12,7 @@ Of a limit by time each call of the handler takes a place, which nobody gives ba
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
@@ -44,7 +45,6 @@ from flowguard.wire.turn import Turn
 from flowguard.worker.claim_phase import release
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
-from flowguard.worker.failure import Kinds
 from flowguard.worker.hop_memory import NoPlace
 from flowguard.worker.lifetimes import longest_lease
 from flowguard.worker.look_times import LONGEST_LOOK, SELDOM, SHORTEST_LOOK, rest_before_look
@@ -190,27 +190,36 @@ class HopPlaces:
         self._give_back()
         return NoPlace(lambda: self._parked(full))
 
-    def end(self, raised: Kinds = (), *, is_over: bool = False) -> None:
+    def failed(self, raised: Sequence[type[BaseException]]) -> None:
+        """Give back the places whose keys count the failure. The others stay until the attempt has ended."""
+        held, self._taken = self._taken, []
+        for mine in held:
+            if (rule := mine.limit.pause_after) is not None and rule.counts(raised):
+                self._free(mine, raised, is_over=False)
+            else:
+                self._taken.append(mine)
+
+    def end(self, raised: Sequence[type[BaseException]] = (), *, is_over: bool = False) -> None:
         """Give back what the attempt holds, and leave the line where it stands there. A place that stays lapses."""
         self._give_back(raised, is_over=is_over)
         if self._line is not None and self._withdraw(self._line):
             self._messages.forget()
 
-    def _give_back(self, raised: Kinds = (), *, is_over: bool = False) -> None:
+    def _give_back(self, raised: Sequence[type[BaseException]] = (), *, is_over: bool = False) -> None:
         """Give back the places, and call the next in line."""
         held, self._taken = self._taken, []
         for mine in held:
-            with suppress(Exception):  # the place lapses with the lease
-                self._free(mine, raised, is_over=is_over)
+            self._free(mine, raised, is_over=is_over)
 
-    def _free(self, mine: _Taken, raised: Kinds, *, is_over: bool) -> None:
+    def _free(self, mine: _Taken, raised: Sequence[type[BaseException]], *, is_over: bool) -> None:
         limit, key, name, holder, seen = mine
         how = Return(lambda places, terms: given_back(places, name, holder.owner, terms), GiveBack(name, holder))
         if self._calls and (limit.pause_after is not None or (seen is not None and seen.places.pause is not None)):
             from flowguard.worker.key_pauses import says  # few keys pause themselves
 
             how = says(how, limit, seen, self._services.clock.now(), raised, is_over=is_over)
-        self._change(limit, key, how.decide, short=how.short, frees=True)
+        with suppress(Exception):  # the place lapses with the lease
+            self._change(limit, key, how.decide, short=how.short, frees=True)
 
     def _withdraw(self, place: str) -> bool:
         """Leave a line, and answer whether this attempt of the hop stood there.

@@ -5,26 +5,31 @@ It is loaded for limits that have ``pause_after``, and for the trial of a key th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
-from flowguard.errors import WorkerFenced
+from flowguard.errors import KeyUnavailable, OtherRelease, SettingsError, WorkerFenced
 from flowguard.events import EventType
 from flowguard.limit import PerKey
 from flowguard.protocol.breaker import answered, failed
 from flowguard.protocol.places import Change
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.failure import Kinds
 from flowguard.worker.place_store import PlaceKey, Return, Seen
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 
+_OUTSIDE: Final = (KeyUnavailable, OtherRelease, SettingsError, WorkerFenced)
+"""What flowguard raises in a handler for reasons that lie outside of it, maybe before anything was called."""
 
-def says(how: Return, limit: PerKey, seen: Seen | None, now: int, raised: Kinds, *, is_over: bool) -> Return:
+
+def says(
+    how: Return, limit: PerKey, seen: Seen | None, now: int, raised: Sequence[type[BaseException]], *, is_over: bool
+) -> Return:
     """Return how the place of a handler that was called is given back, which says how the handler has ended.
 
-    ``how`` is how it is given back without that, ``seen`` the item after it was taken. ``raised`` has the class of the
-    handler's error. Of a group of errors, as of an ``asyncio.TaskGroup``, one that counts is enough. ``is_over`` is
-    False where what is outside the stage has ended the attempt: that says nothing, nor does a newer run that fences it.
+    ``how`` is how it is given back without that, ``seen`` the item after it was taken. ``raised`` has the classes of
+    the handler's errors. ``is_over`` is False where what is outside the stage has ended the attempt: that says nothing.
 
     A write of the whole item pauses the key, and ends its pause. So one entry is changed only by a hop that does not
     try a paused key, and while fewer failures are noted than would pause it with this one.
@@ -33,13 +38,13 @@ def says(how: Return, limit: PerKey, seen: Seen | None, now: int, raised: Kinds,
     assert place is not None  # noqa: S101 - each place has an entry
     name, owner, pause = place.token, place.holder.owner, None if seen is None else seen.places.pause
     tries = pause is not None and pause.trial == name
-    if rule is not None and any(map(rule.counts, raised)):
+    if rule is not None and rule.counts(raised):
         noted = place._replace(failed_at=now, few=rule.failures - 1)
         made = rule.rule
         return Return(
             lambda places, terms: failed(places, name, owner, terms, made), noted if noted.few and not tries else None
         )
-    if tries and is_over and WorkerFenced not in raised:
+    if tries and is_over and not any(issubclass(kind, _OUTSIDE) for kind in raised):
         return Return(lambda places, terms: answered(places, name, owner, terms), None)
     return how
 

@@ -123,7 +123,7 @@ class Runtime:
         except GoesOn as later:
             goes_on = later.requests, later.burst
         except BaseException as raised:  # a stage may raise anything; what follows is decided in one place
-            return (yield from self._fail.failed(arrival, memory.claim, memory.calls.of_stage(raised)))
+            return (yield from self._fail.failed(arrival, memory.claim, memory.of_stage(raised)))
         return self._fail.continued(arrival, memory.claim, *goes_on)  # not as what an error came to
 
 

@@ -649,15 +649,14 @@ def test_a_failure_is_noted_by_the_write_of_one_entry_that_frees_its_place(place
     "given",
     [
         Places({"a": FAILED}, failed=(NOW, NOW + 1)),
-        Places({"a": FAILED}, pause=OWN._replace(trial="a")),
-        Places({"a": FAILED}, {"b": Waiter(NOW, "order b", NOW)}, pause=OWN),
         Places({"a": FAILED}, {"b": Waiter(NOW, "order b", NOW)}),
+        Places({"a": FAILED}, {"b": Waiter(NOW, "order b", NOW)}, OWN),
         Places({"a": Holder("another", NOW + 30_000)}),
         Places(),
     ],
-    ids=["enough", "the trial", "paused, and a line", "a line", "another owner", "gone"],
+    ids=["enough", "a line", "a line that is paused", "another owner", "gone"],
 )
-def test_a_failure_that_may_pause_the_key_or_counts_no_more_is_decided_of_the_whole_item(
+def test_a_failure_that_may_pause_the_key_or_meets_others_is_decided_of_the_whole_item(
     places: DynamoDBPlaces, given: Places
 ) -> None:
     stored(places, given)
@@ -666,32 +665,39 @@ def test_a_failure_that_may_pause_the_key_or_counts_no_more_is_decided_of_the_wh
     assert operations(calls) == ["UpdateItem", *["PutItem"] * len(given.held)]
 
 
-@pytest.mark.parametrize("pause", [OWN, BY_HAND], ids=["itself", "by hand"])
-def test_a_failure_of_a_key_that_is_paused_by_now_is_given_back_as_any_other_end(
+@pytest.mark.parametrize("pause", [OWN, BY_HAND])
+def test_a_failure_after_the_pause_counts_no_more_and_is_one_entry_beside_those_of_others(
     places: DynamoDBPlaces, pause: KeyPause
 ) -> None:
-    """All who were at work may fail together: each would refuse the writes of the whole item of the others."""
+    """All who are at work may fail in one moment. Of writes of the whole item each would refuse all the others."""
     stored(places, Places({"a": FAILED, "b": FAILED_B}, pause=pause, failed=(NOW,)))
-    with intercept(calls := Recorder()):
-        fail_shortly(places)
-    assert operations(calls) == ["UpdateItem"] * 2
-    assert looked(places) == Places({"b": FAILED_B}, pause=pause, failed=(NOW,))
 
-
-def test_a_failure_that_would_have_paused_a_key_finds_that_another_has(places: DynamoDBPlaces) -> None:
-    stored(places, Places({"a": FAILED, "b": FAILED_B}, failed=(NOW, NOW)))
-    made: list[str] = []
-
-    def sooner(call: ApiCall, proceed: Proceed) -> Response:
-        made.append(call.operation)
-        if made == ["UpdateItem", "PutItem"]:
-            places.change(KEY, lambda found: paused(found, OWN), "sooner")
+    def beside(call: ApiCall, proceed: Proceed) -> Response:
+        if len(calls.calls) == 2:
+            free(places, B, "other")
         return proceed()
 
-    with intercept(sooner):
-        fail_shortly(places)
-    assert made == ["UpdateItem", "PutItem", "GetItem", "PutItem", "UpdateItem"], "the two in the middle are another's"
-    assert looked(places) == Places({"b": FAILED_B}, pause=OWN, failed=(NOW, NOW))
+    with intercept(calls := Recorder()), intercept(beside):
+        changed = fail_shortly(places)
+    assert operations(calls) == ["UpdateItem"] * 3
+    assert looked(places) == changed.change.after == Places(pause=pause, failed=(NOW,))
+
+
+def test_a_failure_that_finds_the_key_paused_by_another_is_one_entry_from_then_on(places: DynamoDBPlaces) -> None:
+    stored(places, Places({"a": FAILED, "b": FAILED_B}, failed=(NOW,)))
+
+    def first(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "PutItem" and not met:
+            met.append("fails")
+            fail(places, "b", "other")
+        return proceed()
+
+    met: list[str] = []
+    with intercept(calls := Recorder()), intercept(first):
+        fail(places, "a", "mine")
+    others = ["UpdateItem", "PutItem"]
+    assert operations(calls) == ["UpdateItem", "PutItem", *others, "UpdateItem"]
+    assert looked(places) == Places(pause=KeyPause(NOW, "2 Away", NOW + 300_000))
 
 
 @pytest.mark.parametrize("pause", [OWN, OWN._replace(until=NOW - 1), OWN._replace(until=NOW - 1, trial="b")])

@@ -137,6 +137,7 @@ def test_what_goes_on_or_was_not_taken_back_is_not_begun_anew(at: Scene, tmp_pat
     at.deliver(at.newer(request_id=RequestId("run-3"), requested_at=at.clock.now()))
     assert "being taken back" in retry(at, "--again", code=1).stderr
     assert "--from is for --again" in retry(at, "--from", str(tmp_path / "x"), code=2).stderr
+    assert "--lane is for --from" in retry(at, "--again", "--lane", "fast", code=2).stderr
 
 
 def test_a_run_that_failed_later_needs_the_payload(at: Scene, tmp_path: Path) -> None:
@@ -161,6 +162,8 @@ def test_a_run_that_failed_later_needs_the_payload(at: Scene, tmp_path: Path) ->
     file.write_text('{"order_id": "o2"}')
     assert "contradicts" in retry(at, "--again", "--from", str(file), code=2).stderr
     file.write_text('{"order_id": "o1"}')
+    in_lane = retry(at, "--again", "--from", str(file), "--lane", "fast", code=2).stderr
+    assert "orders has no lane 'fast'; it has none" in in_lane
     at.sent("price-order")
     retry(at, "--again", "--from", str(file))
     [sent] = deliver_sent(at, "price-order")

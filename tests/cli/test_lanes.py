@@ -99,12 +99,13 @@ class Both(
     stages = (First, Second)
 
 
-def test_a_lane_of_two_stages_is_paused_for_both(stack: Stack, clock: ManualClock) -> None:
+@pytest.mark.parametrize(("lane", "queue"), [("urgent", "orders-urgent"), ("normal", "orders")])
+def test_a_lane_of_two_stages_is_paused_for_both(stack: Stack, clock: ManualClock, lane: str, queue: str) -> None:
     both = (f"{__name__}:Both", "--why", WHY)
-    said = run(clock, "pause", *both, "--stage", "first/urgent", code=2).stderr
-    assert "queue 'orders-urgent' is also that of second/urgent, and is paused as a whole; name it too" in said
-    run(clock, "pause", *both, "--stage", "first/urgent", "--stage", "second/urgent")
-    assert on(stack) == EVERYWHERE - {"orders-urgent"}
+    said = run(clock, "pause", *both, "--stage", f"first/{lane}", code=2).stderr
+    assert f"queue {queue!r} is also that of second/{lane}, and is paused as a whole; name it too" in said
+    run(clock, "pause", *both, "--stage", f"first/{lane}", "--stage", f"second/{lane}")
+    assert on(stack) == EVERYWHERE - {queue}
 
 
 class Plain(First, name="take", then=(), inbox="orders"):

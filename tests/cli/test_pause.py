@@ -363,6 +363,7 @@ def test_stats_as_json_name_what_is_paused(stack: Stack, clock: ManualClock) -> 
             "paused_since": "2027-01-15T08:00:00.000Z",
             "why": WHY,
             "at_once": None,
+            "tried_at": None,
         }
     ]
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Final
 
 import pytest
 
+from flowguard.pause_after import LONGEST_REST
 from flowguard.protocol.breaker import Rule, answered, failed, noted
 from flowguard.protocol.places import (
+    APART,
     LONGEST_WINDOW,
     NOBODY,
     SKEW,
@@ -92,7 +95,7 @@ def test_the_last_of_so_many_failures_pauses_the_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ago", "trips"), [(RULE.within - 1, True), (RULE.within, False), (-2 * SKEW, True), (-2 * SKEW - 1, False)]
+    ("ago", "trips"), [(RULE.within - 1, True), (RULE.within, False), (-APART, True), (-APART - 1, False)]
 )
 def test_failures_count_that_lie_within_the_time(ago: int, trips: bool) -> None:
     places = noted(Places(failed=(NOW - ago, NOW)), NOW, RULE)
@@ -235,10 +238,19 @@ def test_a_trial_that_is_late_is_called_for_now() -> None:
 
 
 def test_a_rest_that_lies_too_far_ahead_is_of_a_clock_that_was_fast() -> None:
-    longest = LONGEST_WINDOW + 2 * SKEW
+    longest = LONGEST_WINDOW + APART
     assert tried_at(OWN._replace(until=NOW + longest), NOW) == NOW + longest
     assert tried_at(OWN._replace(until=NOW + longest + 1), NOW) == NOW
     assert take(Places(pause=OWN._replace(until=NOW + longest + 1)), "a", at(0)).granted
+
+
+def test_the_longest_rest_is_kept_by_two_clocks_each_of_which_is_wrong_by_almost_5_s() -> None:
+    rule = RULE._replace(failures=1, rest=LONGEST_REST // timedelta(milliseconds=1))
+    places = fail(Places({"a": holder("a")}), "a", at(4_999), rule).after
+    places = joined(places, hop("c", -9), at(5_000)).after
+    change = take(places, "b", at(100 - 4_999))
+    assert not change.granted
+    assert change.after.line == places.line
 
 
 # -- a place that an earlier owner has left

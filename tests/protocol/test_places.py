@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from flowguard.protocol.places import (
+    APART,
     COMES_EARLY,
     GRACE,
     LONGEST_LINE,
@@ -382,7 +383,7 @@ def test_who_looks_before_its_call_is_not_called_again_and_whose_call_came_early
 
 
 def test_a_call_that_lies_further_ahead_than_any_window_is_no_call() -> None:
-    furthest = NOW + LONGEST_WINDOW + 2 * SKEW
+    furthest = NOW + LONGEST_WINDOW + APART
     assert settled(Places(line=line(A, called_at=furthest)), by_time()).line
     assert not settled(Places(line=line(A, called_at=furthest + 1)), by_time()).line
 

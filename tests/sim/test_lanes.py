@@ -60,7 +60,7 @@ def test_in_one_queue_an_urgent_request_waits_for_all_that_came_before() -> None
 @pytest.mark.slow("a hundred thousand messages")
 def test_in_its_lane_an_urgent_request_waits_for_urgent_ones_alone() -> None:
     """Nobody waits where there is room, and of a burst the last one until those before it are done."""
-    share = shares(laned.Orders.lanes, AT_ONCE)
+    share = shares(laned.Orders.inbox_lanes, AT_ONCE)
     assert share == {"orders": 5, "orders-urgent": 15}
     waited = waits_in(share, REQUESTS)
     assert max(waited["urgent"]) <= (math.ceil(BURST / share["orders-urgent"]) - 1) * WORK

@@ -46,15 +46,16 @@ STRANGER: Final = Hop("stranger", "somebody else", 0)
 def flow_of(
     limit: PerKey | tuple[PerKey, ...] | None = ONE,
     does: Callable[[Order, Step, Crowd], object] = lambda order, step, crowd: crowd.pass_time(200),
+    rest: int = 60,
     **options: Any,
 ) -> AnyFlow:
-    """A flow of one stage with this limit, which ``does`` something."""
+    """A flow of one stage with this limit, which ``does`` something. Attempts that fail ``rest`` for so long (s)."""
 
     class Charge(
         Stage[Order],
         name="charge",
         inbox="orders",
-        retry=RetryPolicy(attempts=20, backoff=Fixed(60), jitter=0),
+        retry=RetryPolicy(attempts=20, backoff=Fixed(rest), jitter=0),
         limit=limit,
     ):
         def handle(self, order: Order, step: Step) -> Outcome:

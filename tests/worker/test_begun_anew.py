@@ -13,6 +13,7 @@ import pytest
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.aws.dead_letter_queue import Reading
 from flowguard.clock import ManualClock
+from flowguard.errors import RunFailed
 from flowguard.lanes import Lane
 from flowguard.names.ids import RequestId
 from flowguard.operate.begun_anew import NotAnew, begin_again, first_in_letters
@@ -22,6 +23,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import normalize_record
 from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer, signed_attributes
+from flowguard.worker.again import again_request, with_payload
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter
 from tests.scene import START, Order, Orders
@@ -67,6 +69,18 @@ def test_a_run_begins_anew_in_the_lane_of_its_letter() -> None:
     letter = Letter.read(received(send.body, dict(send.attributes)), now=START, flow=Laned)
     found = first_in_letters(Laned, "o1", TAKEN_BACK, queue_of(letter), UNSIGNED)
     assert found.carried == {"lane": Attribute.string("urgent")}
+    for flow, end in ((Laned, "FILE [--lane NAME] where FILE is"), (Orders, "FILE where FILE is")):
+        with pytest.raises(NotAnew) as raised:
+            first_in_letters(flow, "o1", TAKEN_BACK, queue_of(), UNSIGNED)
+        assert f"o1 --again --from {end}" in str(raised.value)
+
+
+def test_a_run_begins_anew_in_the_lane_that_is_given_with_its_payload() -> None:
+    first = with_payload(Laned, FIRST.body, "o1", TAKEN_BACK, signed=False, lane="urgent")
+    _, send = again_request(Laned, first, TAKEN_BACK, START, UNSIGNED)
+    assert (str(send.to), send.attributes["lane"].value) == ("sqs:price-order", "urgent")
+    with pytest.raises(RunFailed, match="orders has no lane 'fast'; it has normal, urgent"):
+        with_payload(Laned, FIRST.body, "o1", TAKEN_BACK, signed=False, lane="fast")
 
 
 def signed(letter: Message) -> Letter:

@@ -100,10 +100,13 @@ def test_every_message_of_a_run_for_a_stage_with_its_lane_goes_there(way: str) -
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_of_the_first_lane_names_none_and_stays_there(way: str) -> None:
+def test_a_run_of_the_first_lane_names_it_and_stays_there(way: str) -> None:
+    """The order in which another flow lists its lanes does not matter."""
     act, queues = WAYS[way]
-    circle = Circle(a=(act, lanes("a")), b=(rests, lanes("b")))
-    assert played(circle, "a") == [(queue.removesuffix("-urgent"), None) for queue in queues]
+    for others in (lanes("b"), {"inbox": lanes("b")["inbox"][::-1]}):
+        sent = played(Circle(a=(act, lanes("a")), b=(rests, others)), "a")
+        assert [queue for queue, _ in sent] == [queue.removesuffix("-urgent") for queue in queues]
+        assert {lane for queue, lane in sent if queue.startswith("b")} <= {"normal"}
 
 
 @pytest.mark.parametrize("way", ["a next hop", "a run that is started", "a flow that is asked"])
@@ -116,9 +119,10 @@ def test_a_request_may_name_its_lane_in_the_queue_of_another(way: str) -> None:
     ]
 
 
-def test_a_lane_that_a_stage_does_not_have_is_its_first_and_is_kept() -> None:
+def test_a_lane_that_a_flow_does_not_have_says_nothing_and_the_queue_does() -> None:
     circle = Circle(a=(goes_on, lanes("a")))
-    assert played(circle, "a", lane="by-night") == [("a", "by-night")]
+    assert played(circle, "a", lane="by-night") == [("a", "normal")]
+    assert played(circle, "a-urgent", lane="by-night") == [("a-urgent", "urgent")]
 
 
 def test_a_flow_without_lanes_sends_what_it_always_did() -> None:
@@ -268,7 +272,7 @@ def letter(flow: AnyFlow | None, source: str, lane: str | None = None) -> Letter
 
 def test_a_dead_letter_is_of_the_lane_that_it_names_or_came_by() -> None:
     flow = flow_of()
-    assert letter(flow, "a").carried == {}
+    assert letter(flow, "a").carried == letter(flow, "other").carried == {LANE: Attribute.string("normal")}
     assert letter(flow, "a-urgent").carried == URGENT
     assert letter(flow, "a", "urgent").carried == URGENT
     assert letter(None, "a-urgent").carried == {}

@@ -308,7 +308,7 @@ TESTED: Final = (
         "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
     ),
     Elsewhere(
-        r"^worker\.(hop_places|key_pauses|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places)|"
+        r"^worker\.(hop_places|key_pauses|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places|of_stage)|"
         r"^worker\.hop_memory\.HopMemory\.begin: .*places|"
         r"^(?!operate\.|worker\.resumed_payload\.).*(\.turn\b|\w\.limits\b(?!\.)|Message\(turn=|"
         r"\blimits\.turned_away\(|\bis_limited\(|\bplaces_of\b|\btake_places\(|NoPlace\b|\bwaits\.ending\(|"

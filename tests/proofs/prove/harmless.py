@@ -63,6 +63,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.stream_letters.readable_now: _unread(value) is None → forced true",
     ),
     "an error's text is never so long": ("worker.http_starts._seen: 'result' in content → forced true",),
+    "what says nothing of a key that pauses itself is asked in vain": (
+        "worker.hop_places.HopPlaces._free: "
+        "limit.pause_after is not None or (seen is not None and seen.places.pause is not None) → forced true",
+        "worker.hop_places.HopPlaces._free: seen.places.pause is not None → forced true",
+        "worker.turn_messages.TurnMessages.follow: change.tripped or change.healed → forced true",
+    ),
     "what keeps nothing back is asked in vain": (
         "worker.handle_phase.HandlePhase.planned: "
         "arrival.envelope.source.is_stream or arrival.flow.debounce is not None → forced true",

@@ -212,6 +212,13 @@ def test_a_step_without_tables_stays_one() -> None:
     assert HandlerCalls().of_tables(None) is None
 
 
+def test_what_a_stage_has_raised_is_known_by_its_classes() -> None:
+    calls = HandlerCalls()
+    error = Reject("no")
+    assert calls.of_stage(ExceptionGroup("of a task", [error])) is error
+    assert calls.raised == (Reject,)
+
+
 def test_several_errors_say_nothing_about_a_stage_where_none_does() -> None:
     def fail(error: Exception) -> None:
         raise error
