@@ -220,6 +220,17 @@ def test_a_key_says_whose_call_has_ended_with_places_until_the_next_one_does(mem
     assert (entry.lease_until, entry.updated_at) == (NOW + 40_001, NOW + 40_001)
 
 
+def test_a_key_that_was_begun_anew_is_free_after_a_call_that_called_nothing(memory: Clients) -> None:
+    """The call before it had completed, long ago, and has not died."""
+    store = ledger(memory)
+    store.finish(claimed(store, ask(digest="d1")), done(keep=1_000))
+    claim = claimed(store, ask("later", NOW + 2_000, "d2"))
+    assert claim.before is not None
+    assert claim.died is None
+    store.free(claim, None, NOW + 2_001)
+    assert (there(store).status, there(store).owner) == (EntryStatus.FREE, None)
+
+
 def test_a_call_that_was_slow_ends_the_key_that_it_has_again(memory: Clients) -> None:
     store = ledger(memory)
     slow = claimed(store, ask())
