@@ -388,13 +388,18 @@ _END: Final = (
 )
 FINISH_KEY: Final = f"{_END}, #result = :result"
 REFUSE_KEY: Final = f"{_END}, refusal = :refusal"
-FREE_KEY: Final = "SET failure = :failure, updated_at = :now, lease_until = :now REMOVE #owner"
-LEAVE_KEY: Final = "SET updated_at = :now, lease_until = :now REMOVE #owner ADD met :less"
+_FREED: Final = "SET updated_at = :now, lease_until = :now"
+FREE_KEY: Final = f"{_FREED}, failure = :failure REMOVE #owner"
+FREE_HOLDING_KEY: Final = f"{_FREED}, failure = :failure, ended = :owner REMOVE #owner"
+"""The same of a call that may hold places of limits: the next call of the key takes them over."""
+
+LEAVE_KEY: Final = f"{_FREED} REMOVE #owner ADD met :less"
 """Of a call whose function was not called: neither a failure, nor one that counts."""
-HAND_BACK_KEY: Final = "SET updated_at = :now, lease_until = :now, #owner = :died ADD met :less"
+LEAVE_HOLDING_KEY: Final = f"{_FREED}, ended = :owner REMOVE #owner ADD met :less"
+HAND_BACK_KEY: Final = f"{_FREED}, #owner = :died ADD met :less"
 """The same of a key that was taken from a call that has died: other payloads are refused as before."""
-AND_ENDED: Final = "SET ended = :owner"
-"""So each of the three begins, of a call that may hold places of limits: the next call of the key takes them over."""
+
+HAND_BACK_HOLDING_KEY: Final = f"{_FREED}, #owner = :died, ended = :owner ADD met :less"
 
 # -- forgetting a run: only if its item is as it was read, so that a claim or cancellation since then is kept
 AS_READ: Final = ("request_id", "requested_at", "epoch", "done", "status")

@@ -218,15 +218,18 @@ class DynamoDBLedger:
         that one's again. ``holds`` says that the call may still hold places of limits: the entry has its owner as the
         one that has ``ended``. Writes nothing where another call holds the key by now.
         """
-        update, what = expressions.FREE_KEY, {":failure": {"S": str(failure)}}
-        if failure is None:
-            update, what = expressions.LEAVE_KEY, {":less": number(-1)}
-            if claim.died is not None:
-                update, what = expressions.HAND_BACK_KEY, {**what, ":died": {"S": claim.died}}
+        what: Item
+        if failure is not None:
+            updates, what = (expressions.FREE_KEY, expressions.FREE_HOLDING_KEY), {":failure": {"S": failure}}
+        elif claim.died is None:
+            updates, what = (expressions.LEAVE_KEY, expressions.LEAVE_HOLDING_KEY), {":less": number(-1)}
+        else:
+            updates = (expressions.HAND_BACK_KEY, expressions.HAND_BACK_HOLDING_KEY)
+            what = {":less": number(-1), ":died": {"S": claim.died}}
         call: Any = {
             "TableName": self._table.name,
             "Key": self._key(claim.ask.name, claim.ask.key),
-            "UpdateExpression": update.replace("SET", f"{expressions.AND_ENDED},") if holds else update,
+            "UpdateExpression": updates[holds],
             "ConditionExpression": expressions.HOLD_KEY,
             "ExpressionAttributeNames": expressions.KEY_NAMES,
             "ExpressionAttributeValues": {

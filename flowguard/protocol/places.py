@@ -152,7 +152,8 @@ def taken(
 
     A hop that holds one keeps it. Of two owners the later one gets it when the first has given it back, has ``ended``
     and could not, or its lease is over: a run that was reset has a new owner while the first one's handler may be at
-    work. While the key is paused it gets none, but that of a trial.
+    work. While the key is paused it gets none, but that of a trial. A trial that has ended says how by the write that
+    gives its place back, so its retry takes the place over only when its lease is over.
     """
     live, name = settled(places, terms), name or hop.token
     there = live.held.get(name)
@@ -160,7 +161,8 @@ def taken(
     if there is None:
         granted = before(live, first_seen(live, hop)) < free(live, terms)
     else:
-        granted = is_mine or ((there.owner == ended or there.until <= terms.now) and _may_begin(live, terms, name))
+        is_left = there.until <= terms.now or (there.owner == ended and not _is_trial(live, name))
+        granted = is_mine or (is_left and _may_begin(live, terms, name))
     if granted:
         pause = live.pause if live.pause is None or is_mine else live.pause._replace(trial=name)
         live = Places({**live.held, name: holder}, _without(live.line, hop.token), pause, live.failed)
@@ -305,8 +307,12 @@ def _may_begin(places: Places, terms: Terms, name: str) -> bool:
     """
     if places.pause is None:
         return True
-    is_trial = is_own(places.pause) and (places.pause.trial == name or trials(places) > 0)
+    is_trial = is_own(places.pause) and (_is_trial(places, name) or trials(places) > 0)
     return is_trial and tried_at(places.pause, terms.now) <= terms.now
+
+
+def _is_trial(places: Places, name: str) -> bool:
+    return places.pause is not None and places.pause.trial == name
 
 
 def _is_held(holder: Holder, terms: Terms) -> bool:

@@ -201,18 +201,34 @@ def test_a_key_of_a_call_that_died_is_that_ones_again_after_a_call_that_called_n
 @pytest.mark.parametrize("holds", [False, True])
 def test_a_key_says_whose_call_has_ended_with_places_until_the_next_one_does(memory: Clients, holds: bool) -> None:
     store = ledger(memory)
-    store.free(claimed(store, ask()), "ValueError", NOW, holds=holds)
+    store.free(claimed(store, ask()), "ValueError", NOW + 3, holds=holds)
     entry = there(store)
+    assert (entry.lease_until, entry.updated_at) == (NOW + 3, NOW + 3)
     assert (entry.ended, entry.failure, entry.owner) == ("me" if holds else None, "ValueError", None)
     claim = claimed(store, ask("next"))
     assert claim.before == entry
     store.free(claim, None, NOW + 1)
     assert there(store).ended == entry.ended, "it had none, and says nothing of those before it"
     store.free(claimed(store, ask("third", NOW + 1)), None, NOW + 1, holds=holds)
-    assert (there(store).ended, there(store).met) == ("third" if holds else None, 1)
+    entry = there(store)
+    assert (entry.ended, entry.met, entry.owner) == ("third" if holds else None, 1, None)
+    assert (entry.lease_until, entry.updated_at) == (NOW + 1, NOW + 1)
     claimed(store, ask("dies", NOW + 2))
     store.free(claimed(store, ask("last", NOW + 40_000)), None, NOW + 40_001, holds=holds)
-    assert (there(store).ended, there(store).owner) == ("last" if holds else None, "dies")
+    entry = there(store)
+    assert (entry.ended, entry.owner, entry.met) == ("last" if holds else None, "dies", 2)
+    assert (entry.lease_until, entry.updated_at) == (NOW + 40_001, NOW + 40_001)
+
+
+def test_a_key_that_was_begun_anew_is_free_after_a_call_that_called_nothing(memory: Clients) -> None:
+    """The call before it had completed, long ago, and has not died."""
+    store = ledger(memory)
+    store.finish(claimed(store, ask(digest="d1")), done(keep=1_000))
+    claim = claimed(store, ask("later", NOW + 2_000, "d2"))
+    assert claim.before is not None
+    assert claim.died is None
+    store.free(claim, None, NOW + 2_001)
+    assert (there(store).status, there(store).owner) == (EntryStatus.FREE, None)
 
 
 def test_a_call_that_was_slow_ends_the_key_that_it_has_again(memory: Clients) -> None:

@@ -264,8 +264,7 @@ def test_the_longest_rest_is_kept_by_two_clocks_each_of_which_is_wrong_by_almost
         (BY_HAND, RULE.rest, False),
         (OWN, 0, False),
         (OWN, RULE.rest, True),
-        (OWN._replace(trial="a"), RULE.rest, True),
-        (OWN._replace(trial="a"), RULE.rest - 1, False),
+        (OWN._replace(trial="a"), RULE.rest, False),
         (OWN._replace(trial="b"), RULE.rest, False),
     ],
 )
@@ -278,6 +277,18 @@ def test_while_a_key_is_paused_a_retry_takes_over_no_place_but_that_of_a_trial(
     assert change.granted is granted
     if granted and pause is not None:
         assert change.after.pause == pause._replace(trial="a")
+
+
+@pytest.mark.parametrize(
+    ("ms", "until", "granted"), [(RULE.rest, LEASE, False), (RULE.rest, 0, True), (RULE.rest - 1, 0, False)]
+)
+def test_a_retry_takes_a_trials_place_over_when_its_lease_is_over(ms: int, until: int, granted: bool) -> None:
+    """Before that the attempt is about to say by its give-back how it has ended. It may have failed: all rest again."""
+    places = Places({"a": Holder("owner of a", NOW + ms + until)}, pause=OWN._replace(trial="a"))
+    change = take(places, "a", at(ms), Holder("second", NOW + ms + LEASE), ended="owner of a")
+    assert change.granted is granted
+    failed_too = fail(change.after, "a", at(ms))
+    assert (failed_too.tripped is None) is granted
 
 
 @pytest.mark.parametrize("pause", [OWN, BY_HAND])

@@ -1830,6 +1830,7 @@ TESTED: Final = (
         r"^(once_function|payload\.call_keys|worker\.call_places)\.",
         (
             "tests/test_once_function.py",
+            "tests/test_once_limits.py",
             "tests/test_once_refused.py",
             "tests/test_once_batch.py",
             "tests/test_once_crashes.py",
