@@ -11,7 +11,7 @@ from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what is allowed is a set": (
-        "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((_queue_before(flow, stage) for stage in flow.stages)) → the other way round",
+        "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((queue for stage in flow.stages for queue in _queues_before(flow, stage))) → the other way round",
     ),
     "a type that hides anything is refused before the call is made": (
         "recorded.remembered.ResultForm.text_of: self.adapter is None → forced true",
