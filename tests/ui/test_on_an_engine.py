@@ -21,6 +21,7 @@ from flowguard.client import FlowClient
 from flowguard.dev.served import ACCESS_KEY, ServedEngine
 from flowguard.handler import lambda_handler
 from flowguard.settings import Settings
+from flowguard.sim.moto import empty
 from flowguard.sim.table_keys import create_run_table
 from tests.ui.inspecting import read
 from tests.ui.shop import HOSTILE, ShopOrder, ShopOrders
@@ -35,6 +36,7 @@ class Shop:
     """The shop's flow on the engine: orders are sent, and the function is called with what lies in the queue."""
 
     def __init__(self, engine: ServedEngine) -> None:
+        empty(("dynamodb", "sqs"), seed=0)  # it serves what other tests of this process have left there
         session = boto3.session.Session(ACCESS_KEY, ACCESS_KEY, region_name=engine.region)
         clients = Clients(session, dict.fromkeys(("dynamodb", "sqs"), engine.url))
         create_run_table(clients.dynamodb, "flowguard")
