@@ -69,12 +69,17 @@ def test_a_key_that_has_paused_itself_is_named_and_resumed_by_the_same_commands(
     why, since = "3 GatewayAway within 0:01:00", clock.now()
     row = Pause("orders", "charge", "", since, why, {}, nonce="n1", place=place, until=since + 300_000)
     assert PauseRows(stack.client("dynamodb"), "flowguard").tell(row)
+    [told] = rows(stack)
+    assert told["ttl"] == {"N": str(since // 1000 + 300 + 86_400)}, "it expires a day after the next trial"
     clock.advance(seconds=3_600)
     shown = ["$ flowguard stats --flow orders", *run(clock, "stats", "--flow", "orders").stdout.splitlines()]
     assert "\n".join(shown) in PAGE.read_text(encoding="utf-8"), shown
     [line] = [json.loads(line) for line in stats_lines_of(clock)]
     assert (line["paused_since"], line["tried_at"]) == ("2027-01-15T08:00:00.000Z", "2027-01-15T08:05:00.000Z")
     assert pause(clock, *CHARGE).startswith(f"PAUSED  orders charge {place}\n")
+    assert [row for row in rows(stack) if "ttl" in row or "until" in row] == [], (
+        "a pause by hand lasts until its resume"
+    )
     assert run(clock, "stats", "--flow", "orders").stdout.endswith(f"{place}: paused 0 s ago: {WHY}\n")
     run(clock, "resume", ORDERS, *CHARGE)
     assert [row["pk"]["S"].partition("#")[0] for row in rows(stack)] == ["limit"]

@@ -310,7 +310,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.(hop_places|key_pauses|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places|of_stage)|"
         r"^worker\.hop_memory\.HopMemory\.begin: .*places|"
-        r"^(?!operate\.|worker\.resumed_payload\.).*(\.turn\b|\w\.limits\b(?!\.)|Message\(turn=|"
+        r"^(?!operate\.|worker\.resumed_payload\.|once_function\.|worker\.call_places\.).*(\.turn\b|\w\.limits\b(?!\.)|Message\(turn=|"
         r"\blimits\.turned_away\(|\bis_limited\(|\bplaces_of\b|\btake_places\(|NoPlace\b|\bwaits\.ending\(|"
         r"was_in_line|back_off\.look\b|claims\.has_failed|\.has_failed\b|stood_in_line)",
         (
