@@ -13,6 +13,13 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what is allowed is a set": (
         "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((queue for stage in flow.stages for queue in _queues_before(flow, stage))) → the other way round",
     ),
+    "a call without limits asks for no places": (
+        "once_function.OnceFunction._run: wanted → forced true",
+        "once_function.OnceFunction._ask: rule.limits → forced true",
+    ),
+    "places that a call holds are taken once more, and stay as they are": (
+        "once_function.OnceFunction._take: late is None → forced true",
+    ),
     "a type that hides anything is refused before the call is made": (
         "recorded.remembered.ResultForm.text_of: self.adapter is None → forced true",
     ),
