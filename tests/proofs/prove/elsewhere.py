@@ -325,7 +325,13 @@ TESTED: Final = (
     Elsewhere(
         r"^(operate\.(stage|key)_pauses|aws\.(pause_rows|queue_mappings))\.",
         (
-            *("tests/cli/test_pause.py", "tests/cli/test_pause_keys.py", "tests/operate/test_key_pauses.py"),
+            *(
+                "tests/cli/test_pause.py",
+                "tests/cli/test_pause_keys.py",
+                "tests/aws/test_place_items.py",
+                "tests/worker/test_paused_itself.py",
+                "tests/operate/test_key_pauses.py",
+            ),
             "tests/ui/test_pages.py",
         ),
         "commands of people, which no flow gives",
