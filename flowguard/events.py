@@ -73,7 +73,8 @@ class EventType(StrEnum):
     CALLED = "called"
     """A place of a limit is free: those who wait for it were sent their messages, so many ``hops``."""
     KEY_PAUSED = "key_paused"
-    """The ``key`` of a limit has paused itself, ``why``, or its trial has failed: it is tried ``until`` a time (ms)."""
+    """A limit's ``key`` has paused itself, as ``why`` says, or its trial has failed. ``until`` is when one hop tries
+    it next (ms since 1970)."""
     KEY_RESUMED = "key_resumed"
     """The trial of a ``key`` that had paused itself was answered: hops begin again."""
     CONTINUED = "continued"

@@ -285,7 +285,10 @@ class Flow:
 
     @classmethod
     def entrance(cls, carried: Mapping[str, Attribute] = _NOTHING) -> tuple[str, Destination]:
-        """Return the name of the stage where requests enter, and the destination that :meth:`inbox_of` says."""
+        """Return the name of the first stage, where requests enter, and the destination to send them to.
+
+        Of a stage with lanes that depends on what is ``carried``, as :meth:`inbox_of` says.
+        """
         return cls.entry().name, cls.inbox_of(cls.entry(), carried)
 
     @classmethod
@@ -329,7 +332,7 @@ class Flow:
         requests enter.
         """
         carried = {name: attributes[name] for name in cls.carry if name in attributes}
-        if LANE in carried and cls._has_lane(carried[LANE].value):
+        if LANE not in cls.carry or (LANE in carried and cls._has_lane(carried[LANE].value)):
             return carried
         named = cls.by_name.get(stage)
         by_queue = [lane for lane in (() if named is None else cls.lanes_of(named)) if queue in lane.inbox.called]

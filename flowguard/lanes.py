@@ -27,10 +27,10 @@ _NAME: Final = late_pattern("[A-Za-z0-9_-]{1,64}")
 
 
 class Lane(Value):
-    """A queue of an inbox that has several: ``inbox=(Lane("normal", "orders"), Lane("urgent", "orders-urgent"))``.
+    """One of several queues of an inbox: ``inbox=(Lane("normal", "orders"), Lane("urgent", "orders-urgent"))``.
 
-    A request says by its name which one it takes, and the first of an inbox is that of all others. ``queue`` is a
-    standard queue. ``weight`` is its part of the function's ``max_concurrency``, a whole number from 1 to 1,000.
+    A request chooses a lane by its name; requests that choose none take the first. ``queue`` is a standard queue.
+    ``weight`` is its part of the function's ``max_concurrency``, a whole number from 1 to 1,000.
     """
 
     name: str

@@ -77,7 +77,7 @@ MAPPING_FACTS: Final = (
         "make it visible earlier. Whoever wants it earlier changes its visibility.",
         source=_ERRORS,
         read="2026-11",
-        relied_on_by=("sim/event_source.py:EventSource.end",),
+        relied_on_by=("sim/event_source.py:EventSource.end", "once_function.py:OnceFunction.batch"),
         engines=like("ministack", "deliveries"),
     ),
     Fact(
@@ -192,7 +192,8 @@ MAPPING_FACTS: Final = (
         relied_on_by=(
             "deploy/options.py:FunctionOptions",
             "deploy/cloudformation.py:_CloudFormation.source",
-            "operate/stage_pauses.py:LEAST_AT_ONCE",
+            "lanes.py:LEAST_AT_ONCE",
+            "docs/guides/lanes.md",
         ),
         words=("ScalingConfig", "MaximumConcurrency"),
         engines=NOWHERE,

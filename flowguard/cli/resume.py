@@ -13,8 +13,9 @@ from flowguard.cli.paused_keys import key_of, key_pauses, shards_in
 from flowguard.cli.paused_stages import check_stages, of_stages, pauses_of, rows_of
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
+from flowguard.lanes import LEAST_AT_ONCE
 from flowguard.operate.moments import iso
-from flowguard.operate.stage_pauses import LEAST_AT_ONCE, MOST_AT_ONCE, StagePauses
+from flowguard.operate.stage_pauses import MOST_AT_ONCE, StagePauses
 from flowguard.wire.notification import to_json
 from flowguard.worker.place_store import PlaceKey
 

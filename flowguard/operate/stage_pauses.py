@@ -18,7 +18,6 @@ from flowguard.names.at_aws import Names
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
 
-LEAST_AT_ONCE: Final = 2
 MOST_AT_ONCE: Final = 1_000
 
 

@@ -35,7 +35,8 @@ SKEW: Final = 5_000
 """ms for which a place is held beyond its lease: the clock of who looks may be fast by so much."""
 
 APART: Final = 2 * SKEW
-"""ms. Two clocks differ by no more, where each is wrong by :data:`SKEW`. What lies further ahead is of a fast clock."""
+"""ms by which two clocks differ at most, if each is wrong by up to :data:`SKEW`. A time that lies further ahead was
+written by a clock that is too fast."""
 
 LONGEST_WINDOW: Final = 901_000
 """ms. The longest ``per`` with its margin: no start counts for longer."""

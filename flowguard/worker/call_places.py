@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from flowguard.clock import Clock
-from flowguard.errors import LimitReached, PlacesBusy, shown
+from flowguard.errors import LimitReached, PlacesBusy, RunFailed, shown
 from flowguard.key_table import KeyTable
 from flowguard.limit import PerKey
 from flowguard.names.ids import Ids
@@ -40,7 +40,7 @@ SHORTEST_REST: Final = 10
 LONGEST_REST: Final = 900
 
 GROWTH: Final = 1.5
-"""By how much longer a record is hidden at each further receive, up to :data:`LONGEST_REST`."""
+"""Each further receive hides a record for so many times as long, for :data:`LONGEST_REST` at most."""
 
 _MOST_GROWTHS: Final = 30
 
@@ -67,27 +67,18 @@ def wanted(name: str, limits: Sequence[PerKey], argument: Any, call: str) -> tup
 
     Raises :class:`NoKey`, which quotes nothing of the argument, where a limit has no usable key.
     """
-    places = [(limit, _place(limit, argument)) for limit in limits]
+    places = [(limit, _place(limit, argument, call)) for limit in limits]
     in_order = sorted(places, key=lambda pair: pair[0].window > 0)
-    return tuple(
-        Wanted(limit, PlaceKey(OF_CALLS, name, limit.shard_of(place, call)))
-        for limit, place in in_order
-        if place is not None
-    )
+    return tuple(Wanted(limit, PlaceKey(OF_CALLS, name, place)) for limit, place in in_order if place is not None)
 
 
-def _place(limit: PerKey, argument: Any) -> str | None:
+def _place(limit: PerKey, argument: Any, call: str) -> str | None:
     if isinstance(limit.key, str):
-        return limit.place_of_value(read_key(limit.key, argument))
+        return limit.shard_of(limit.place_of_value(read_key(limit.key, argument)), call)
     try:
-        value: object = limit.key(argument)
-    except Exception as error:  # any error of the user's own function; its text may quote the argument
-        raise NoKey(f"the key of the limit {limit.title} raised {type(error).__name__}") from None
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value:
-        raise NoKey(f"the key of the limit {limit.title} is {type(value).__name__}, and is to be text, or None")
-    return limit.place_of_value(value)
+        return limit.place_of(argument, call)
+    except RunFailed as error:
+        raise NoKey(str(error)) from None
 
 
 class CallPlaces:
@@ -109,7 +100,7 @@ class CallPlaces:
         """How far ahead starts are noted (ms): as late as the function was after those before."""
 
     def take(self, wanted: Sequence[Wanted]) -> None:
-        """Take all places, or none. Raises :class:`LimitReached` where one is not free."""
+        """Take one place of each limit. Raises :class:`LimitReached` if a limit has none free, and takes none then."""
         for limit, key in wanted:
             self._take(self._mine(limit, key, self._clock.now()))
         self.begin_now()

@@ -83,7 +83,7 @@ class HandlePhase:
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
             payload = _read(stage, message, claim.item)
         state = stage.state() if stored is None else _written_before(stage.state, stored, "the state")
-        memory.take_places(payload)  # at last: who has a place calls its handler
+        memory.take_places(payload)  # last: who has a place calls its handler
         step: Step[Any] = Step(
             message,
             state=state,

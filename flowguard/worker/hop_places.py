@@ -215,9 +215,9 @@ class HopPlaces:
         limit, key, name, holder, seen = mine
         how = Return(lambda places, terms: given_back(places, name, holder.owner, terms), GiveBack(name, holder))
         if self._calls and (limit.pause_after is not None or (seen is not None and seen.places.pause is not None)):
-            from flowguard.worker.key_pauses import says  # few keys pause themselves
+            from flowguard.worker.key_pauses import with_outcome  # few keys pause themselves
 
-            how = says(how, limit, seen, self._services.clock.now(), raised, is_over=is_over)
+            how = with_outcome(how, limit, seen, self._services.clock.now(), raised, is_over=is_over)
         with suppress(Exception):  # the place lapses with the lease
             self._change(limit, key, how.decide, short=how.short, frees=True)
 

@@ -23,13 +23,14 @@ _OUTSIDE: Final = (KeyUnavailable, OtherRelease, SettingsError, WorkerFenced)
 """What flowguard raises in a handler for reasons that lie outside of it, maybe before anything was called."""
 
 
-def says(
+def with_outcome(
     how: Return, limit: PerKey, seen: Seen | None, now: int, raised: Sequence[type[BaseException]], *, is_over: bool
 ) -> Return:
-    """Return how the place of a handler that was called is given back, which says how the handler has ended.
+    """Return how to give back the place of a handler that was called, so that its key learns the handler's outcome.
 
-    ``how`` is how it is given back without that, ``seen`` the item after it was taken. ``raised`` has the classes of
-    the handler's errors. ``is_over`` is False where what is outside the stage has ended the attempt: that says nothing.
+    ``how`` gives the place back without an outcome, ``seen`` is the item after it was taken. ``raised`` has the classes
+    of the handler's errors. ``is_over`` is False where something outside the stage has ended the attempt, which is no
+    outcome of the handler.
 
     A write of the whole item pauses the key, and ends its pause. So one entry is changed only by a hop that does not
     try a paused key, and while fewer failures are noted than would pause it with this one.

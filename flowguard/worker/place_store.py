@@ -40,7 +40,8 @@ class Take(NamedTuple):
 class GiveBack(NamedTuple):
     """The hop frees the place that it has as this holder, where nobody stands in line.
 
-    Its attempt has ``failed_at`` (ms) so that it counts, where it did: it is noted beside a ``few``, at most.
+    ``failed_at`` (ms) is the time of a failure that the key counts, and 0 where there is none. It is noted by the same
+    write, while fewer than ``few`` are noted.
     """
 
     token: str
@@ -67,7 +68,7 @@ DecideBy: TypeAlias = Callable[[Places, Terms], Change]
 
 
 class Return(NamedTuple):
-    """Say how a place is given back. The change of one entry is tried before ``decide`` is asked."""
+    """Two ways to give a place back: the ``short`` change of one entry is tried first, then ``decide`` on the whole."""
 
     decide: DecideBy
     short: GiveBack | None

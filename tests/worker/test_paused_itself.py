@@ -22,7 +22,7 @@ from flowguard.protocol.places import SKEW, Change, Holder, KeyPause, Places, Te
 from flowguard.sim.calls import ApiCall
 from flowguard.stage import Stage
 from flowguard.step import Step
-from flowguard.worker.key_pauses import says
+from flowguard.worker.key_pauses import with_outcome
 from flowguard.worker.place_store import GiveBack, Return, Seen
 from tests.worker.crowd import HOUR, START, Crowd, Killed, Trouble, throttled
 from tests.worker.limited import Order, all_end, crowd_of, dies_at, flow_of, key_of, places_of
@@ -401,7 +401,7 @@ TRIES: Final = Seen(Places({"a": HELD.holder}, pause=KeyPause(START - 9, "away",
 
 
 def said_of(limit: PerKey, seen: Seen | None, *raised: type[BaseException], is_over: bool = True) -> Return:
-    return says(HOW, limit, seen, START, raised, is_over=is_over)
+    return with_outcome(HOW, limit, seen, START, raised, is_over=is_over)
 
 
 LIMIT: Final = PerKey("customer", at_once=5, pause_after=RULE)

@@ -13,6 +13,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what is allowed is a set": (
         "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((queue for stage in flow.stages for queue in _queues_before(flow, stage))) → the other way round",
     ),
+    "a flow without lanes has none to look for": ("flow.Flow.carried_from: LANE not in cls.carry → forced false",),
     "a call without limits asks for no places": (
         "once_function.OnceFunction._run: wanted → forced true",
         "once_function.OnceFunction._ask: rule.limits → forced true",
