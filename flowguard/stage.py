@@ -345,7 +345,7 @@ def _needed_by(method: Any) -> list[str]:
 
 def inbox_and_lanes(given: Destination | str | tuple[Lane, ...]) -> tuple[Destination, tuple[Lane, ...]]:
     """Return the destination that an inbox stands for and its lanes. Of lanes it is the queue of the first one."""
-    lanes: Any = (given,) if _is_lane(given) else given
+    lanes: Any = (given,) if _is_lane(given) else tuple(given) if isinstance(given, list) else given
     if not isinstance(lanes, tuple) or not lanes:
         return destination(given), ()  # type: ignore[arg-type]  # an empty tuple is named as what it is
     first: Any = lanes[0]

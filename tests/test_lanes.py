@@ -183,6 +183,10 @@ def test_lanes_that_are_right_are_taken() -> None:
     assert flow(inbox=lanes).inbox_lanes == lanes
 
 
+def test_a_list_of_lanes_is_taken_for_a_tuple() -> None:
+    assert flow(stage(), inbox=[*BOTH]).inbox_lanes == stage(inbox=[*BOTH]).inbox_lanes == BOTH
+
+
 def test_two_stages_that_share_a_queue_share_all_lanes_of_it() -> None:
     first, same = stage(then="ship", inbox=BOTH), stage("ship", inbox=(Lane("normal", Queue("orders")), URGENT))
     assert flow(first, same).inboxes_of(same) == (Queue("orders"), Queue("orders-urgent"))
