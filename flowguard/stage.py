@@ -345,11 +345,11 @@ def _needed_by(method: Any) -> list[str]:
 
 def inbox_and_lanes(given: Destination | str | tuple[Lane, ...]) -> tuple[Destination, tuple[Lane, ...]]:
     """Return the destination that an inbox stands for and its lanes. Of lanes it is the queue of the first one."""
-    lanes: Any = (given,) if _is_lane(given) else tuple(given) if isinstance(given, list) else given
-    if not isinstance(lanes, tuple) or not lanes:
-        return destination(given), ()  # type: ignore[arg-type]  # an empty tuple is named as what it is
-    first: Any = lanes[0]
-    return destination(getattr(first, "inbox", first)), lanes
+    several: Any = (given,) if _is_lane(given) else given
+    if not isinstance(several, tuple | list) or not several:
+        return destination(several), ()  # an empty one is named as what it is
+    first: Any = several[0]
+    return destination(getattr(first, "inbox", first)), tuple(several)
 
 
 def lane_problems(lanes: Any) -> list[str]:
