@@ -347,7 +347,7 @@ def inbox_and_lanes(given: Destination | str | tuple[Lane, ...]) -> tuple[Destin
     """Return the destination that an inbox stands for and its lanes. Of lanes it is the queue of the first one."""
     several: Any = (given,) if _is_lane(given) else given
     if not isinstance(several, tuple | list) or not several:
-        return destination(several), ()  # an empty one is named as what it is
+        return destination(several), ()  # type: ignore[arg-type]  # an empty tuple is named as what it is
     first: Any = several[0]
     return destination(getattr(first, "inbox", first)), tuple(several)
 
