@@ -109,8 +109,6 @@ class PerKey(Value):
 
     def shard_of(self, place: str, object_id: str) -> str:
         """Return the name of the shard of a key in which the object has its places, by a hash of its id."""
-        if self.shards == 1:
-            return place
         number = int.from_bytes(sha256(object_id.encode("utf-8", "surrogatepass")).digest()[:8])
         return shards_of(place, self.shards)[number % self.shards]
 

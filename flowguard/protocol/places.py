@@ -308,7 +308,7 @@ def _may_begin(places: Places, terms: Terms, name: str) -> bool:
     """
     if places.pause is None:
         return True
-    is_trial = is_own(places.pause) and (_is_trial(places, name) or trials(places) > 0)
+    is_trial = _is_trial(places, name) or trials(places) > 0
     return is_trial and tried_at(places.pause, terms.now) <= terms.now
 
 

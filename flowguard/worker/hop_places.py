@@ -214,7 +214,7 @@ class HopPlaces:
     def _free(self, mine: _Taken, raised: Sequence[type[BaseException]], *, is_over: bool) -> None:
         limit, key, name, holder, seen = mine
         how = Return(lambda places, terms: given_back(places, name, holder.owner, terms), GiveBack(name, holder))
-        if self._calls and (limit.pause_after is not None or (seen is not None and seen.places.pause is not None)):
+        if limit.pause_after is not None or (seen is not None and seen.places.pause is not None):
             from flowguard.worker.key_pauses import with_outcome  # few keys pause themselves
 
             how = with_outcome(how, limit, seen, self._services.clock.now(), raised, is_over=is_over)

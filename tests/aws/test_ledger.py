@@ -209,10 +209,10 @@ def test_a_key_says_whose_call_has_ended_with_places_until_the_next_one_does(mem
     assert claim.before == entry
     store.free(claim, None, NOW + 1)
     assert there(store).ended == entry.ended, "it had none, and says nothing of those before it"
-    store.free(claimed(store, ask("third", NOW + 1)), None, NOW + 1, holds=holds)
+    store.free(claimed(store, ask("third", NOW + 1)), None, NOW + 2, holds=holds)
     entry = there(store)
     assert (entry.ended, entry.met, entry.owner) == ("third" if holds else None, 1, None)
-    assert (entry.lease_until, entry.updated_at) == (NOW + 1, NOW + 1)
+    assert (entry.lease_until, entry.updated_at) == (NOW + 2, NOW + 2)
     claimed(store, ask("dies", NOW + 2))
     store.free(claimed(store, ask("last", NOW + 40_000)), None, NOW + 40_001, holds=holds)
     entry = there(store)

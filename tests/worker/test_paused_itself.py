@@ -190,6 +190,24 @@ def test_a_failure_counts_before_its_retry_is_sent_which_comes_at_once() -> None
         all_end(crowd, 1)
 
 
+def test_a_failure_is_noted_before_its_retry_is_sent_which_another_function_may_get_meanwhile() -> None:
+    calls: list[str] = []
+
+    def note(call: ApiCall) -> None:
+        if ":failed_at" in str(call.params):
+            calls.append("noted")
+        elif call.service == "sqs" and call.operation.startswith("SendMessage"):
+            calls.append("sent")
+
+    with crowd_of(flow_that(away(START + 1_000)), before=note) as crowd:
+        begin(crowd, 1)
+        calls.clear()
+        crowd.run(HOUR)
+        assert crowd.told(EventType.RETRIED) == 1
+        assert calls == ["noted", "sent"]
+        all_end(crowd, 1)
+
+
 def test_a_stage_without_a_limit_fails_as_ever() -> None:
     with crowd_of(flow_of(None, away(START + 1000))) as crowd:
         begin(crowd, 1)

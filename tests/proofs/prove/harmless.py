@@ -212,6 +212,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "deploy.security_checks._network: {} → forced false",
         "worker.dead_letters.Letter.read: 0 → forced false",
         "worker.dead_letters._sent_at: 0 → forced false",
+        "limit.PerKey.most_of: 0 → forced false",
         "worker.commit_phase.CommitPhase.answered: '' → forced false",
         "worker.dead_letters._message: ObjectId('') → forced false",
     ),
@@ -223,6 +224,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.dead_letters._is_json: except (ValueError, RecursionError) → catches every Exception",
         "wire.records._text: except (TypeError, ValueError, RecursionError) → catches every Exception",
         "wire.records.unread_stream_record: except (TypeError, ValueError, RecursionError) → catches every Exception",
+    ),
+    "a letter whose flow is known was read": (
+        "worker.dead_letters.Letter.carried: self.message is None → forced false",
+        "worker.dead_letters.Letter.carried: self.envelope is None → forced false",
     ),
     "a parked letter was read": ("worker.dead_letters.Letter.home_arn: self.envelope is None → forced false",),
     "what has a kind is an object": ("wire.records.open_record: not isinstance(record, dict) → forced false",),

@@ -81,7 +81,7 @@ def _line(hunt: Hunt, witnesses: Witnesses, mutant: Mutant, reason: str | None) 
     return Line(mutant, Fate.SURVIVED if met else Fate.NOT_MET, None, None, met)
 
 
-MOST_FAILURES: Final = 12
+MOST_FAILURES: Final = 60
 
 
 @dataclass(frozen=True)

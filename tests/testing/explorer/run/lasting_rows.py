@@ -10,7 +10,20 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from flowguard import ATTACH, Callback, Done, Flow, GroupEnd, Outcome, PerKey, Stage, Step, once
+from flowguard import (
+    ATTACH,
+    Callback,
+    Done,
+    Flow,
+    GroupEnd,
+    Outcome,
+    PauseAfter,
+    PerKey,
+    RetryPolicy,
+    Stage,
+    Step,
+    once,
+)
 from flowguard.destinations import Queue
 from flowguard.names.ids import RequestId
 from flowguard.sim.world import START
@@ -91,6 +104,34 @@ class Pages(
     stages = (Ask, Close)
 
 
+class GatewayAway(Exception):
+    """The gateway does not answer, whoever asks."""
+
+
+RULE: Final = PauseAfter(1, errors=(GatewayAway,), within=A_WHILE, rest=A_WHILE)
+
+
+class Returned(BaseModel):
+    page: str
+
+
+class Refund(
+    Stage[Returned],
+    name="refund",
+    inbox="to-refund",
+    retry=RetryPolicy(attempts=1),
+    limit=PerKey("page", at_once=1, pause_after=RULE),
+):
+    """Its key pauses itself, and nobody tries it."""
+
+    def handle(self, returned: Returned, step: Step) -> Outcome:
+        raise GatewayAway
+
+
+class Refunds(Flow, name="refunds", object_id="page"):
+    stages = (Refund,)
+
+
 @once("charge", key="order_id", keep=A_WHILE)
 def charge(order: dict[str, str]) -> str:
     return order["order_id"]
@@ -120,10 +161,11 @@ def paid(order: str) -> Any:
     return sqs_event("payments", {"order": order}, message_id=f"paid-{order}")
 
 
-EXPLORED: Final = (Nightly, Finds, Pages, CHARGES)
+EXPLORED: Final = (Nightly, Finds, Pages, Refunds, CHARGES)
 MESSAGES: Final = (
     Night(day="monday"),
     *(asked(page, number) for number, page in enumerate(("tea", "tea", "milk"), 1)),
+    Returned(page="beer"),
     Later(paid("monday"), by=timedelta(minutes=1)),
     Later(paid("tuesday"), by=timedelta(minutes=2)),
     sqs_event("charges", "o1", message_id="charge-1"),
@@ -134,4 +176,6 @@ MESSAGES: Final = (
 def kind_of(pk: str, sk: str) -> str:
     """Name the kind of a row by its keys, as the modules describe them that write it."""
     first, kind = pk.split("#", maxsplit=1)[0], sk.strip("#").split("#")[0]
+    if first == "pause":
+        return "pause key"
     return f"{first} {kind}" if first != "wait" or kind in {"early", "place"} else "wait awaited"
