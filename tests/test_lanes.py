@@ -198,6 +198,10 @@ def test_two_stages_that_share_a_queue_share_all_lanes_of_it() -> None:
     assert problem.startswith(told), "the inbox of the flow is named as the lane is"
     (problem,) = problems(lambda: flow(stage(then="ship", inbox="orders"), stage("ship", inbox=BOTH)))
     assert problem.startswith(told), "whichever is first"
+    of_topic = flow(
+        stage(then="ship", inbox=Topic("arn:aws:sns:eu-west-1:123456789012:orders")), stage("ship", inbox=BOTH)
+    )
+    assert of_topic.lanes_of(of_topic.by_name["ship"]) == BOTH
 
 
 def test_an_attribute_is_left_for_the_lane() -> None:
@@ -251,6 +255,8 @@ def test_a_schedule_for_a_lane_that_there_is_not_is_refused(inbox: Any, names: s
         ((1, 1, 2), 100, [25, 25, 50]),
         ((1, 1_000), 1_000, [2, 998]),
         ((1, 100, 1), 10, [2, 6, 2]),
+        ((1, 2), 7, [2, 5]),
+        ((3, 2), 9, [6, 3]),
     ],
 )
 def test_lanes_share_what_there_is_by_their_weights_and_have_two_each(

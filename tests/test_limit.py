@@ -389,6 +389,7 @@ def pausing(**changes: Any) -> PerKey:
             PerKey("customer", per=MINUTE, count=2, pause_after=AWAY),
             "it has pause_after without at_once: a start by time is never given back",
         ),
+        (PerKey("customer", at_once=4, shards="2", pause_after=AWAY), "shards is '2'"),  # type: ignore[arg-type]
         (
             PerKey("customer", at_once=4, shards=2, pause_after=AWAY),
             "it has pause_after beside shards, each of which would be paused alone; leave one of the two out",
@@ -398,6 +399,11 @@ def pausing(**changes: Any) -> PerKey:
 def test_a_mistake_of_how_a_key_pauses_itself_is_one_of_its_stage(limit: PerKey, why: str) -> None:
     with pytest.raises(DefinitionError, match=f"limit: .*{why}"):
         stage(limit)
+
+
+def test_a_number_without_shards_is_told_without_them() -> None:
+    [why] = PerKey("customer", at_once=101).call_problems()
+    assert why == "at_once is 101; it is a whole number from 1 to 100"
 
 
 def test_a_function_under_once_has_no_key_that_pauses_itself() -> None:

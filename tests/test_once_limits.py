@@ -417,9 +417,9 @@ def test_a_call_without_a_usable_key_of_its_limit_is_unreadable(world: World, li
 # -- what fails on the way
 
 
-def failing(error: BaseException, *, after: bool = False) -> Callable[[ApiCall, Proceed], Response]:
+def failing(error: BaseException, *, after: bool = False, of: str = "") -> Callable[[ApiCall, Proceed], Response]:
     def fail(call: ApiCall, proceed: Proceed) -> Response:
-        taking = ":at_once" in call.params.get("ExpressionAttributeValues", {})
+        taking = ":at_once" in call.params.get("ExpressionAttributeValues", {}) and of in str(call.params["Key"])
         if taking and after:
             proceed()
         if taking:
@@ -438,6 +438,15 @@ def test_where_places_cannot_be_asked_for_the_key_is_free_and_nothing_is_held(wo
     assert world.told()[-2:] == ["claimed", "broken"]
     assert limited(world).read("o-2").status is EntryStatus.FREE
     assert places_of(world) == Places()
+
+
+def test_where_the_second_of_two_places_cannot_be_asked_for_the_first_is_given_back(world: World) -> None:
+    both = (ONE, PerKey("region", at_once=1))
+    limited(world, both)(order(1, region="north"))
+    down = failing(EndpointConnectionError(endpoint_url="x"), of="region#")
+    with intercept(down), pytest.raises(EndpointConnectionError):
+        limited(world, both)(order(2, region="north"))
+    assert places_of(world) == places_of(world, both[1], "north") == Places()
 
 
 def test_a_key_that_is_asked_for_too_often_has_no_place_to_be_known(world: World) -> None:
@@ -650,6 +659,10 @@ def test_an_async_function_gives_its_place_back_when_it_ends_raises_or_is_cancel
     assert places_of(world) == Places()
 
 
+def is_give_back(call: ApiCall) -> bool:
+    return "REMOVE held" in call.params.get("UpdateExpression", "")
+
+
 @pytest.mark.parametrize(("late", "began"), [((1_500,), True), ((1_500, 100), True), ((9_000,) * 4, False)])
 def test_an_async_function_whose_event_loop_comes_late_notes_its_start_anew(
     world: World, monkeypatch: pytest.MonkeyPatch, late: tuple[int, ...], began: bool
@@ -674,7 +687,9 @@ def test_an_async_function_whose_event_loop_comes_late_notes_its_start_anew(
         assert (error.limit, begun, world.told()) == ("a-minute", [], ["claimed", "no_place"])
         assert (places_of(world, A_MINUTE), places_of(world)) == (Places(), Places())
         return
-    asyncio.run(charge.using(world.services)(order(1)))
+    with intercept(Recorder()) as calls:
+        asyncio.run(charge.using(world.services)(order(1)))
+    assert [str(call.params).count("#merchant#") for call in calls.calls if is_give_back(call)] == [1], "of one place"
     assert left == []
     [start] = places_of(world, A_MINUTE).held.values()
     assert begun[0] + 61_000 - A_MINUTE.margin // 2 <= start.until <= begun[0] + 61_000 + 2_000

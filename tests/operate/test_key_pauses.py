@@ -13,11 +13,12 @@ from flowguard.aws.dead_letter_queue import Unusable
 from flowguard.aws.pause_rows import PauseRows
 from flowguard.errors import PlacesBusy
 from flowguard.events import EventType
-from flowguard.limit import PerKey
+from flowguard.limit import PerKey, shards_of
 from flowguard.operate.key_pauses import KeyPauses
 from flowguard.protocol.places import Change, KeyPause
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.worker.place_store import PlaceKey
 from tests.worker.crowd import HOUR, START, Crowd, Killed
 from tests.worker.limited import Order, all_end, crowd_of, dies_at, flow_of, key_of, places_of
 
@@ -204,6 +205,32 @@ def test_a_key_whose_row_is_gone_is_resumed_all_the_same() -> None:
         resumed = pauses_of(crowd).resume(key_of())
         assert resumed == pause._replace(nonce="")
         assert places_of(crowd).pause is None
+
+
+def test_a_key_that_is_paused_again_in_more_shards_is_paused_in_all_and_else_its_row_stays() -> None:
+    limit = PerKey("customer", at_once=8, shards=4)
+    with crowd_of(flow_of(limit)) as crowd:
+        pauses, key = pauses_of(crowd), key_of()
+        first = pauses.pause(key, WHY, START, shards=2).pause
+        assert pauses.pause(key, "another reason", START + 1, shards=2).pause == first == pauses.of(key)
+        assert pauses.pause(key, WHY, START + 2).pause == first, "in fewer it is paused in all that it has"
+        assert [places_of(crowd, item).pause is None for item in shards(key)] == [False, False, True, True]
+        wider = pauses.pause(key, WHY, START + 3, shards=4).pause
+        assert wider == first._replace(shards=4, nonce=wider.nonce) == pauses.of(key)
+        assert [places_of(crowd, item).pause for item in shards(key)] == [KeyPause(START, WHY)] * 4
+
+
+def shards(key: PlaceKey) -> list[PlaceKey]:
+    """The items of a key with four shards."""
+    return [key._replace(place=place) for place in shards_of(key.place, 4)]
+
+
+def test_a_key_whose_row_is_gone_is_resumed_in_whichever_shards_it_was_paused() -> None:
+    with crowd_of(flow_of(PerKey("customer", at_once=8, shards=4))) as crowd:
+        pause = pauses_of(crowd).pause(key_of(), WHY, START).pause
+        PauseRows(crowd.aws.client("dynamodb"), "flowguard").remove(pause)
+        assert pauses_of(crowd).resume(key_of(), shards=4) == pause._replace(nonce="")
+        assert [places_of(crowd, item).pause for item in shards(key_of())] == [None] * 4
 
 
 def test_an_error_that_is_not_of_others_writes_is_told_as_it_is() -> None:

@@ -26,6 +26,18 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^(flow\.Flow\.carried_from|flow\.shared_problems|lanes\.|deploy\.permissions\._queues_before|"
+        r"deploy\.at_aws\._Renaming\._function: .*shares|recorded\.side_messages\.SideMessages\.start: .*carried|"
+        r"worker\.requests\.request_send: .*carried)",
+        ("tests/test_lanes.py", "tests/worker/test_lanes.py", "tests/deploy/test_lanes.py"),
+        "lanes of an inbox, which no shipped flow has",
+    ),
+    Elsewhere(
+        r"^deploy\.(derive\._few_receives|permissions\.permissions_of: .*once)\b",
+        ("tests/deploy/test_derive_once.py", "tests/deploy/test_derive.py", "tests/deploy/test_permissions.py"),
+        "limits of functions under @once: no message is delivered",
+    ),
+    Elsewhere(
         r"^worker\.fail_phase\.FailPhase\.(continued: .*is_stream|failed: self\._tell\()",
         (
             "tests/worker/test_group_parts.py",

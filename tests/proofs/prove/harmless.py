@@ -81,7 +81,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.handle_phase.HandlePhase.planned: "
         "arrival.envelope.source.is_stream or arrival.flow.debounce is not None → forced true",
     ),
+    "an invocation ends no later than its lease, so no place of a call that begins has lapsed": (
+        "worker.call_places.CallPlaces._late: mine.limit.window → forced true",
+    ),
     "nothing else goes wrong there": (
+        "worker.call_places._place: except RunFailed → catches every Exception",
         "aws.place_items._seen: except (KeyError, TypeError, ValueError) → catches every Exception",
         "aws.pause_rows._pause: except (KeyError, TypeError, ValueError) → catches every Exception",
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
