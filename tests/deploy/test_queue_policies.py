@@ -436,7 +436,9 @@ def test_a_role_of_the_scheduler_that_is_too_large_is_refused(form: str, monkeyp
     monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_POLICY", size)
     assert write(needed, options)
     monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_POLICY", size - 1)
-    problem = f"the role of the scheduler may take {size:,} characters for 4 queues, and IAM takes {size - 1:,}; deploy some"
+    problem = (
+        f"the role of the scheduler may take {size:,} characters for 4 queues, and IAM takes {size - 1:,}; deploy some"
+    )
     with pytest.raises(CannotDeploy, match=problem):
         write(needed, options)
     theirs = replace(needed, scheduler_role="sends-later")
