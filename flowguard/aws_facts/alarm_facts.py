@@ -37,6 +37,9 @@ _ALARM: Final = Document(
     "Configuring how CloudWatch alarms treat missing data",
     "https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarms-and-missing-data.html",
 )
+_PUT_ALARM: Final = Document(
+    "PutMetricAlarm", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html"
+)
 
 ALARM_FACTS: Final = (
     Fact(
@@ -120,9 +123,10 @@ ALARM_FACTS: Final = (
     Fact(
         name="lambda-metrics",
         sentence="Lambda counts `Throttles`, `Errors`, `AsyncEventsDropped` and `RecursiveInvocationsDropped` for each "
-        "function. Throttles of a mapping's polls count too.",
+        "function. Throttles of a mapping's polls count too. `Errors` has what the code raises and what the runtime "
+        "does: a time-out, a module that cannot be imported.",
         source=_METRICS,
-        relied_on_by=("deploy/alarms.py:alarms_of",),
+        relied_on_by=("deploy/alarms.py:alarms_of", "deploy/alarms.py:_failing"),
         words=(
             "RecursiveInvocationsDropped",
             "Throttles",
@@ -137,6 +141,38 @@ ALARM_FACTS: Final = (
         ),
         engines=NOWHERE,
         by_hand="The probes of throttling and of loops leave these metrics behind.",
+    ),
+    Fact(
+        name="lambda-iterator-age",
+        sentence="`IteratorAge` of a function says in milliseconds how old the last record of a batch of a stream of "
+        "Kinesis or DynamoDB was when its mapping sent it to the function. Where none is sent there is no value.",
+        source=_METRICS,
+        read="2026-11",
+        relied_on_by=("deploy/alarms.py:_of_streams", "docs/operate/operating.md"),
+        words=("IteratorAge",),
+        engines=NOWHERE,
+        by_hand="A stream whose function fails for minutes leaves it behind.",
+    ),
+    Fact(
+        name="lambda-offset-lag",
+        sentence="`OffsetLag` of a function says how many records of a topic of Kafka are behind the last one that its "
+        "consumer group has processed, all partitions together; it is sent while the function works on records.",
+        source=_METRICS,
+        read="2026-11",
+        relied_on_by=("deploy/alarms.py:_of_streams", "docs/operate/operating.md"),
+        words=("OffsetLag",),
+        engines=NOWHERE,
+        by_hand="It needs a cluster of Kafka.",
+    ),
+    Fact(
+        name="alarm-span",
+        sentence="Periods of an alarm last for a day at most, all that it looks at together, and for seven days where "
+        "each is an hour or longer.",
+        source=_PUT_ALARM,
+        read="2026-11",
+        relied_on_by=("deploy/alarms.py:_failing",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
     ),
     Fact(
         name="alarm-missing-data",
@@ -179,10 +215,7 @@ ALARM_FACTS: Final = (
     Fact(
         name="alarm-topic-region",
         sentence="An alarm notifies topics of its own region alone.",
-        source=Document(
-            "PutMetricAlarm",
-            "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html",
-        ),
+        source=_PUT_ALARM,
         relied_on_by=("deploy/regions.py:in_one_region",),
         engines=NOWHERE,
         by_hand="`put-metric-alarm` shows the refusal. The page has topics of the alarm's region alone.",

@@ -8,12 +8,14 @@ from datetime import timedelta
 from typing import Final
 
 from flowguard.deploy.found import FunctionKind
-from flowguard.deploy.needs import Deployment, Role
+from flowguard.deploy.needs import Deployment, FunctionNeed, Role
 from flowguard.deploy.queue_arns import account_of
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 
 NAMESPACE: Final = "flowguard"
+
+_PERIOD: Final = 300
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,10 @@ def _pauses_itself(flow: AnyFlow) -> bool:
 
 
 def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
-    """Yield the alarms of queues, functions and tables. Metrics of another account's queue are in that account."""
+    """Yield the alarms of queues, functions and tables. Metrics of another account's queue are in that account.
+
+    ``oldest_message`` is in seconds, of a queue and of a stream.
+    """
     for queue in needed.queues:
         if needed.account is not None and account_of(queue.arn) not in (None, needed.account):
             continue
@@ -188,13 +193,8 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
             "Lambda takes a chain of requests for an endless loop and stops it: set RecursiveLoop to Allow.",
             "RecursiveInvocationsDropped",
         )
-        if function.has_url:
-            yield _of_function(
-                function.name,
-                "failing",
-                "The function fails before it can answer, and nobody sends its requests again: see its log.",
-                "Errors",
-            )
+        yield _failing(needed, function)
+        yield from _of_streams(function, oldest_message)
     for table in needed.tables:
         if not table.existing:
             yield MetricAlarm(
@@ -224,12 +224,68 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
         )
 
 
+def _failing(needed: Deployment, function: FunctionNeed) -> MetricAlarm:
+    """Return the alarm of a function that fails where flowguard cannot say so.
+
+    One with a URL rings at once. Another one rings when it goes on failing: in each of three periods, of which one
+    message alone is in each. It comes again when its queue no longer hides it.
+    """
+    if function.has_url:
+        why = "The function fails before it can answer, and nobody sends its requests again: see its log."
+        return _of_function(function.name, "failing", why, "Errors")
+    hidden = max((needed.queue(name).visibility for name in function.reads), default=0)
+    return _of_function(
+        function.name,
+        "failing-for-minutes",
+        "The function goes on failing outside flowguard: at its import, or it is stopped. Its records come again and "
+        "again: see its log.",
+        "Errors",
+        period=(hidden // _PERIOD + 1) * _PERIOD,
+        periods=3,
+    )
+
+
+def _of_streams(function: FunctionNeed, oldest: int) -> Iterator[MetricAlarm]:
+    """Yield the alarms of what waits in the streams of a function: of shards by its age, of topics by its number."""
+    lags = [stream.kafka.largest_lag for stream in function.streams if stream.kafka is not None]
+    if len(lags) < len(function.streams):
+        yield _of_function(
+            function.name,
+            "stream-old",
+            f"Records of a stream are older than {oldest} s when they come: the function fails, is throttled or is too "
+            "slow. The stream deletes them when their time is over.",
+            "IteratorAge",
+            statistic="Maximum",
+            threshold=oldest * 1000,
+        )
+    if lags:
+        yield _of_function(
+            function.name,
+            "topic-behind",
+            f"More than {max(lags):,} records of a topic of Kafka wait for a quarter of an hour: the function fails, "
+            "is throttled or is too slow. The topic deletes them when their time is over.",
+            "OffsetLag",
+            periods=3,
+            statistic="Maximum",
+            threshold=max(lags),
+        )
+
+
 def _of_function(
-    name: str, problem: str, about: str, metric: str, *, period: int = 300, periods: int = 1
+    name: str,
+    problem: str,
+    about: str,
+    metric: str,
+    *,
+    period: int = _PERIOD,
+    periods: int = 1,
+    statistic: str = "Sum",
+    threshold: int = 0,
 ) -> MetricAlarm:
-    """Return an alarm that rings for each count of one of Lambda's metrics of a function."""
+    """Return an alarm of one of Lambda's metrics of a function. It rings for each count if nothing else is said."""
     dimension = ("FunctionName", name)
-    return MetricAlarm(f"{name}-{problem}", about, "AWS/Lambda", metric, dimension, "Sum", 0, period, periods)
+    full = f"{name}-{problem}"
+    return MetricAlarm(full, about, "AWS/Lambda", metric, dimension, statistic, threshold, period, periods)
 
 
 def _lasting(seconds: int) -> str:

@@ -23,7 +23,7 @@ from flowguard.deploy.logical_ids import LogicalIds
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, ScheduleNeed, StreamNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.resource_policies import ResourcePolicies
+from flowguard.deploy.resource_policies import ResourcePolicies, check_sizes
 from flowguard.deploy.scheduler_permissions import scheduler_statements
 from flowguard.deploy.template import SYSTEM_LOG_LEVEL, VIEW
 
@@ -37,13 +37,14 @@ ROLE_OF_SCHEDULER: Final = "${SchedulerRole}"
 def described(needed: Deployment, options: DeployOptions) -> str:
     """Return the description as one line of JSON.
 
-    Raises :class:`CannotDeploy` for the policy of a function that is too large for a role, and for options that import:
-    CloudFormation alone knows their values.
+    Raises :class:`CannotDeploy` for policies that are too large, and for options that import: CloudFormation alone
+    knows their values.
     """
     if options.imports:
         named = ", ".join(sorted({str(each) for each in options.imports.values()}))
         why = "has its value where CloudFormation deploys it, and nowhere else; give names and ARNs"
         raise CannotDeploy("the JSON", (f"{named} {why}, or have the template written",))
+    check_sizes(needed, options)
     roles = _own_roles(needed)
     policies = ResourcePolicies(needed, options, _Open(needed, roles))
     of_queues = {queue.name: policy["Statement"] for queue, policy in policies.of_queues()}

@@ -44,6 +44,7 @@ from flowguard.deploy.permissions import (
     needs_signatures,
     permissions_of,
     tables_of_stage,
+    waits,
 )
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.published_topics import names_in_effect, published, published_topics
@@ -57,7 +58,7 @@ from flowguard.deploy.uses import uses_of
 from flowguard.deploy.variables import variable_problems
 from flowguard.destinations import Queue
 from flowguard.errors import shown
-from flowguard.flow import AnyFlow
+from flowguard.flow import AnyFlow, takes_answers
 from flowguard.lanes import shares
 from flowguard.project.declared import TableKey, declared_tables, modules_of_flows
 from flowguard.stage import AnyStage
@@ -216,6 +217,9 @@ def _served_problems(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow
         if not answering and (flow.callbacks or makes_tokens(flow)):
             fix = f"write callback_handler({flow.__name__})"
             yield f"{flow.name} is answered from outside, and no handler takes that; {fix}"
+        if waits(flow) and not takes_answers(flow.answers):
+            fix = f"give {flow.name} answers='a-standard-queue', which one of its functions reads"
+            yield f"{flow.name} waits, and answers and deadlines cannot come through {flow.answers}; {fix}"
 
 
 def _option_problems(functions: Sequence[FoundFunction], options: DeployOptions) -> Iterator[str]:

@@ -21,7 +21,8 @@ class KafkaNeed:
     """Where a topic is, and how Lambda gets there.
 
     ``cluster`` is the ARN of one of MSK; a cluster outside has ``servers``, and perhaps a network. ``auth`` is what the
-    ``secret`` is for. ``pollers`` are the most at once; None leaves that to Lambda.
+    ``secret`` is for. ``pollers`` are the most at once; None leaves that to Lambda. More records than
+    ``largest_lag`` that wait are an alarm.
     """
 
     topic: str
@@ -33,6 +34,7 @@ class KafkaNeed:
     subnets: tuple[str, ...]
     security_groups: tuple[str, ...]
     pollers: int | None
+    largest_lag: int
 
     @property
     def config(self) -> str:

@@ -20,7 +20,7 @@ LONGEST_GROUP: Final = 200
 """Characters of the name of a consumer group."""
 
 _OF_MSK: Final = frozenset({SCRAM, "CLIENT_CERTIFICATE_TLS_AUTH"})
-_OF_KAFKA: Final = ("servers", "group", "secret", "auth", "subnets", "security_groups", "pollers")
+_OF_KAFKA: Final = ("servers", "group", "secret", "auth", "subnets", "security_groups", "pollers", "largest_lag")
 
 
 def kafka_need(stream: Stream, chosen: StreamOptions) -> KafkaNeed | None:
@@ -37,6 +37,7 @@ def kafka_need(stream: Stream, chosen: StreamOptions) -> KafkaNeed | None:
         subnets=chosen.subnets,
         security_groups=chosen.security_groups,
         pollers=chosen.pollers,
+        largest_lag=chosen.largest_lag,
     )
 
 

@@ -313,6 +313,8 @@ class StreamOptions(Frozen):
     """The security groups of what Lambda makes in these subnets."""
     pollers: int | None = Field(None, ge=1, le=2_000)
     """The most pollers of a topic of Kafka at once, which cost by the hour. None leaves it to Lambda."""
+    largest_lag: int = Field(10_000, ge=1)
+    """Records that wait in a topic of Kafka until that is an alarm, if it lasts for a quarter of an hour."""
 
 
 class SecretOptions(Frozen):

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from flowguard.deploy.arns import POLICY_VERSION, S3, Arn, queue_arn, role_arn, rule_arn
+from flowguard.deploy.arns import LARGEST_POLICY, POLICY_VERSION, S3, Arn, queue_arn, role_arn, rule_arn
 from flowguard.deploy.closed_queues import SENDING, accounts_of, given_senders, is_closed, senders_elsewhere
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Role, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_arns import partition_of
+from flowguard.deploy.scheduler_permissions import References as SchedulerReferences
+from flowguard.deploy.scheduler_permissions import scheduler_statements
 
 Json = dict[str, Any]
 
@@ -170,8 +172,12 @@ def one_or_all(values: Sequence[Any]) -> Any:
 
 
 def check_sizes(needed: Deployment, options: DeployOptions) -> None:
-    """Raise :class:`CannotDeploy` with the queues and topics whose policies may be larger than AWS takes."""
-    policies = ResourcePolicies(needed, options, _Longest(needed, options))
+    """Raise :class:`CannotDeploy` with the policies that may be larger than AWS takes.
+
+    They are those of queues and topics, and that of the scheduler's role, where one is made.
+    """
+    longest = _Longest(needed, options)
+    policies = ResourcePolicies(needed, options, longest)
     problems = [problem for queue, policy in policies.of_queues() for problem in _of_queue(queue.name, policy)]
     for topic in needed.topics:
         size = size_of(policies.of_topic(topic)) if topic.buckets and not topic.existing else 0
@@ -180,8 +186,25 @@ def check_sizes(needed: Deployment, options: DeployOptions) -> None:
                 f"the policy of {topic.name} may take {size:,} bytes for {len(topic.buckets)} buckets, and SNS takes "
                 f"{LARGEST_TOPIC_POLICY:,}; let some of the buckets tell another topic"
             )
+    if needed.makes_scheduler_role:
+        problems += _of_scheduler(needed, longest, "" if options.region else 'say region = "…", which may be shorter; ')
     if problems:
-        raise CannotDeploy("the policies of queues and topics", tuple(problems))
+        raise CannotDeploy("the policies of the deployment", tuple(problems))
+
+
+def scheduler_policy(needed: Deployment, names: SchedulerReferences) -> Json:
+    """Return the policy of the role that is made for EventBridge Scheduler."""
+    return {"Version": POLICY_VERSION, "Statement": [*scheduler_statements(needed, names)]}
+
+
+def _of_scheduler(needed: Deployment, longest: SchedulerReferences, fix: str) -> Iterator[str]:
+    policy = scheduler_policy(needed, longest)
+    if (size := size_of(policy)) > LARGEST_POLICY:
+        yield (
+            f"the policy of the role of the scheduler may take {size:,} characters for "
+            f"{len(policy['Statement'][0]['Resource'])} queues, and IAM takes {LARGEST_POLICY:,}; {fix}deploy some "
+            "of the flows apart, or name a role of yours as scheduler_role of [settings]"
+        )
 
 
 def size_of(policy: Mapping[str, Any]) -> int:

@@ -17,6 +17,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("aws/tables.py:_FIRST_PAUSE", "deploy/pip_download.py:LONGEST", "dev/due_schedules.py:EVERY"),
         *("dev/mapping.py:POLL", "dev/port_requests.py:_LOOK_AGAIN", "dev/process.py:PATIENCE"),
         *("dev/local_answers.py:SECONDS", "deploy/derive.py:START_TIMEOUT"),
+        "deploy/alarms.py:_PERIOD",
         "sim/world.py:EXPIRES_EVERY",
         "dev/local_pages.py:LARGEST",
         *(

@@ -464,6 +464,20 @@ def test_a_wait_needs_who_reads_its_answers(deploy: Deploy) -> None:
     assert [topic.name for topic in needed.topics] == ["news"]
 
 
+@pytest.mark.parametrize("inbox", ["own.fifo", Topic(NEWS)])
+def test_a_flow_that_waits_needs_a_queue_that_takes_answers(deploy: Deploy, inbox: str | Topic) -> None:
+    class First(Wait, name="first", inbox=inbox):
+        pass
+
+    flow, plain = made((First, Later), inbox=inbox), made((Ship,), inbox="own.fifo")
+    told = refusal(deploy, first=lambda_handler(flow, First), later=lambda_handler(flow, Later))
+    assert f"own waits, and answers and deadlines cannot come through {flow.inbox}" in told
+    assert "own answers='a-standard-queue'" in told
+    answered = made((First, Later), inbox=inbox, answers="own-answers")
+    deploy(first=lambda_handler(answered, First), later=lambda_handler(answered, Later))
+    deploy(ship=lambda_handler(plain))
+
+
 def test_events_of_a_bus_arrive_through_a_queue(deploy: Deploy) -> None:
     paid = Bus("payments", source="bank", detail_type="Paid")
     flow = made((Ship,), callbacks=(Callback(paid, id="order_id"),))

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from flowguard.cli.iac import FORMATS
+from flowguard.deploy.arns import LARGEST_POLICY
+from flowguard.deploy.as_json import described
 from flowguard.deploy.closed_queues import given_senders
 from flowguard.deploy.needs import QueueNeed, Role
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.resource_policies import LARGEST_QUEUE_POLICY, ResourcePolicies, _but, _Longest, size_of
+from flowguard.deploy.resource_policies import (
+    LARGEST_QUEUE_POLICY,
+    ResourcePolicies,
+    _but,
+    _Longest,
+    scheduler_policy,
+    size_of,
+)
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, options_of, template
 
@@ -412,6 +422,31 @@ def test_a_policy_as_large_as_sqs_takes_is_made(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_QUEUE_POLICY", size_with(of_one_account(40)))
     monkeypatch.setattr("flowguard.deploy.resource_policies.MOST_PRINCIPALS", 2)
     assert with_senders("cloudformation", of_one_account(40), **PLACE)
+
+
+# -- the role of the scheduler
+
+
+@pytest.mark.parametrize("form", [*FORMATS, "json"])
+def test_a_role_of_the_scheduler_that_is_too_large_is_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = options_of("everything").model_copy(update={"region": "eu-west-1"})
+    needed = needs(MODULES["everything"], options=options)
+    size = size_of(scheduler_policy(needed, _Longest(needed, options)))
+    write = described if form == "json" else FORMATS[form]
+    monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_POLICY", size)
+    assert write(needed, options)
+    monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_POLICY", size - 1)
+    problem = (
+        f"the role of the scheduler may take {size:,} characters for 4 queues, and IAM takes {size - 1:,}; deploy some"
+    )
+    with pytest.raises(CannotDeploy, match=problem):
+        write(needed, options)
+    theirs = replace(needed, scheduler_role="sends-later")
+    assert write(theirs, options)
+    assert write(replace(needed, long_delays=False, schedules=()), options)
+    with pytest.raises(CannotDeploy, match='say region = "…", which may be shorter; deploy some'):
+        write(needed, options.model_copy(update={"region": None}))
+    assert LARGEST_POLICY == 10_240
 
 
 @OF_ALL

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard.deploy.alarms import alarms_of
 from flowguard.deploy.finding import LiveFinding
 from flowguard.deploy.kafka_mapping import kafka_arguments, kafka_event, kafka_properties
 from flowguard.deploy.kafka_need import KafkaNeed
@@ -313,9 +314,19 @@ def test_other_ways_to_a_topic_are_right(options: Any) -> None:
     assert topic(with_topics(accounts=options), "accounts").topic == "accounts"
 
 
-@pytest.mark.parametrize("name", ["servers", "group", "secret", "auth", "subnets", "security_groups", "pollers"])
+def test_the_records_that_may_wait_in_a_topic_are_an_option() -> None:
+    """A function of several topics has one metric, so the topic that may have most of them counts."""
+    streams = topics.OPTIONS["streams"]
+    needed = with_topics(limits=streams["limits"] | {"largest_lag": 50_000}, orders=streams["orders"])
+    found = {alarm.name: alarm.threshold for alarm in alarms_of(needed, 900) if alarm.metric == "OffsetLag"}
+    assert found == {f"{COPY}-topic-behind": 50_000, f"{PLACE}-topic-behind": 10_000}
+
+
+@pytest.mark.parametrize(
+    "name", ["servers", "group", "secret", "auth", "subnets", "security_groups", "pollers", "largest_lag"]
+)
 def test_what_is_for_kafka_is_for_no_other_stream(name: str) -> None:
-    given = topics.OPTIONS["streams"]["limits"] | topics.OPTIONS["streams"]["orders"]
+    given = topics.OPTIONS["streams"]["limits"] | topics.OPTIONS["streams"]["orders"] | {"largest_lag": 50_000}
 
     class Plain(Flow, name="plain", object_id="key", streams=(KinesisStream("viewed"),)):
         stages = (Take,)
@@ -382,6 +393,7 @@ def test_two_flows_of_one_topic_have_groups_of_their_own() -> None:
         ("secret", "kafka", "is no ARN of a secret"),
         ("arn", CLUSTER.rpartition("/")[0], "nor of a cluster of MSK"),
         ("pollers", 2_001, "is more than 2000"),
+        ("largest_lag", 0, "is less than 1"),
     ],
 )
 def test_an_option_has_the_form_that_aws_takes(name: str, value: Any, problem: str) -> None:
