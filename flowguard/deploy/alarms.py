@@ -227,8 +227,8 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
 def _failing(needed: Deployment, function: FunctionNeed) -> MetricAlarm:
     """Return the alarm of a function that fails where flowguard cannot say so.
 
-    One with a URL rings at once. Another one rings when it goes on failing: in each of three periods, of which one
-    message alone is in each. It comes again when its queue no longer hides it.
+    One with a URL rings at once. Another one rings when it goes on failing, in each of three periods. A period is
+    longer than a queue hides a message, so that a single message that comes again and again falls into each.
     """
     if function.has_url:
         why = "The function fails before it can answer, and nobody sends its requests again: see its log."
