@@ -23,7 +23,7 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict, Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
-from flowguard.worker.again import again_command, again_refusal
+from flowguard.worker.again import again_command, again_refusal, again_refusal_of
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.routing import depth_problem
 
@@ -166,13 +166,20 @@ def _went_on(item: RunItem) -> str:
 
 def _failed_for_good(item: RunItem, flow: AnyFlow | None) -> Judgement:
     gone_on = f"{_went_on(item)}, to undo what it had done before it failed"
-    if item.status in ENDED and (why := again_refusal(item, flow)) is not None:
+    if (why := _not_anew(item, flow)) is not None:
         return Judgement(Fate.GIVEN_UP, f"{gone_on}; {why}")
     command = again_command(item)
     file = ", FILE being the payload of its first stage" if command.endswith("FILE") else ""
     then = "" if item.status in ENDED else " once that is done"
     fix = f"to begin anew{then}, use '{command}'{file}, or send the request under another id"
     return Judgement(Fate.GIVEN_UP, f"{gone_on}; {fix}")
+
+
+def _not_anew(item: RunItem, flow: AnyFlow | None) -> str | None:
+    """Return why the run is not begun anew, or, while it is taken back, will not be. None where it may."""
+    if item.status in ENDED:
+        return again_refusal(item, flow)
+    return None if flow is None else again_refusal_of(flow)
 
 
 def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:

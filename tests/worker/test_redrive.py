@@ -113,6 +113,12 @@ def test_what_failed_for_good_and_was_undone_says_how_to_begin_anew() -> None:
     ("changes", "flow_of", "why"),
     [
         ({"done": False}, None, "to begin anew once that is done, use 'flowguard retry --again'"),
+        ({"done": False}, {"request_id": "id"}, "; requests of works are named by their payload"),
+        (
+            {"status": Status.FAILED, "failed": FAILED._replace(undone=True)},
+            {"request_id": "id"},
+            "; requests of works are named by their payload",
+        ),
         ({"status": Status.FAILED}, None, "its on_failed stage has failed too, so it is not taken back"),
         (
             {"status": Status.FAILED, "failed": FAILED._replace(undone=True)},
@@ -121,16 +127,25 @@ def test_what_failed_for_good_and_was_undone_says_how_to_begin_anew() -> None:
         ),
         (
             {"status": Status.FAILED, "failed": FAILED._replace(undone=True)},
-            PER_REQUEST,
+            {"object_id": PER_REQUEST},
             "send the request under another",
         ),
+        ({"status": Status.FAILED}, {"request_id": "id"}, "its on_failed stage has failed too"),
     ],
-    ids=["is taken back", "its undo failed", "is undone", "an object of each request"],
+    ids=[
+        "is taken back",
+        "is taken back and named by its payload",
+        "is undone and named by its payload",
+        "its undo failed",
+        "is undone",
+        "an object of each request",
+        "its undo failed and it is named by its payload",
+    ],
 )
 def test_no_letter_proposes_what_a_retry_would_refuse(changes: dict[str, Any], flow_of: Any, why: str) -> None:
     item = run_item(**{"hop": 2, "done": True, "failed": FAILED, **changes})
     redriven = moved(FIRST._replace(redrive=1))
-    letter = redriven if flow_of is None else of(redriven, flow=flow(object_id=flow_of))
+    letter = redriven if flow_of is None else of(redriven, flow=flow(**flow_of))
     found, said = fate(letter, item)
     assert (found, why in said) == (Fate.GIVEN_UP, True), said
 
