@@ -14,7 +14,7 @@ from flowguard.protocol.forgotten import NOW, is_forgotten
 from flowguard.protocol.run import RunItem, Status
 from flowguard.worker.again import again_command, again_refusal, anew_by_hand
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awaited
+from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awaited, told_by_stage
 
 
 @dataclass
@@ -94,7 +94,8 @@ def letter_refusal(letter: Letter, seen: SeenRun | None, now: int, asker: SeenRu
     item = None if seen is None else seen.item
     fate, why = judge(letter, item, now=now, unsent=seen is not None and "outbox" in seen.stored)
     if fate is not Fate.REDRIVEN:
-        return why
+        told = told_by_stage(letter, item, None if asker is None else asker.item, now=now)
+        return why if told is None else None
     address = asker_of(letter)
     late = None if address is None or asker is None or has_callers(item) else not_awaited(address, asker.item)
     if late is not None:
