@@ -34,7 +34,7 @@ class Fate(StrEnum):
     REDRIVEN = "REDRIVEN"
     """Sent back to its stage, or an unsent message to where it was to go. The stage may only tell who waits for it."""
     SUPERSEDED = "SUPERSEDED"
-    """Not sent: another request holds the object and nobody waits to be told, or the run went on without it."""
+    """Not sent: another request holds the object and nobody waits for an answer, or the run went on without it."""
     COMPLETED = "COMPLETED"
     """Not sent: its run is complete."""
     GIVEN_UP = "GIVEN_UP"
@@ -165,7 +165,7 @@ def _request(message: Message, item: RunItem | None, now: int, flow: AnyFlow | N
 
 
 def _conflict(message: Message, item: RunItem | None) -> OnConflict:
-    """Return what a flow does whose class is not known: the newest request wins, unless the item has had callers."""
+    """Return what a flow does whose class is not known. The newest request wins, unless the item has had callers."""
     has_had_callers = item is not None and (item.callers is not None or item.answered is not None)
     return OnConflict.ATTACH if has_had_callers and message.hop == 1 else OnConflict.SUPERSEDE
 
@@ -208,7 +208,7 @@ def _failed_for_good(item: RunItem, flow: AnyFlow | None) -> Judgement:
 
 
 def _not_anew(item: RunItem, flow: AnyFlow | None) -> str | None:
-    """Return why the run is not begun anew, or, while it is taken back, will not be. None where it may."""
+    """Return why the run is not begun anew, now or once it is taken back. None where it may be."""
     if item.status in ENDED:
         return again_refusal(item, flow)
     return None if flow is None else again_refusal_of(flow)
