@@ -178,28 +178,30 @@ class FlowClient:
         send_request(self._sender, self._signer, message, target, more, delay=max(0, -((now - due) // _SECOND)))
         return Started(message.request_id, message.requested_at, message.object_id)
 
-    def answer(self, flow: AnyFlow, awaited: str, payload: object) -> AnswerVerdict:
+    def answer(self, flow: AnyFlow, awaited: str, payload: object, *, only: Started | None = None) -> AnswerVerdict:
         """Answer what the flow's runs wait for, and return the verdict.
 
         ``awaited`` is a token or its link, or the id that is awaited: of an event, or of what a party outside was asked
-        for.
+        for. All runs that wait for the id get the answer; with ``only`` the run of that request alone.
         ``payload`` is a pydantic model, or what JSON can hold. The same answer may be given again. Raises
         :class:`flowguard.errors.TokenRefused` for a token that never was good, :class:`flowguard.errors.RunFailed` for
         an answer that an awaiting stage cannot read, after the runs whose stages can have got it; :class:`SendFailed`
         where its copy was not taken, and TypeError for what JSON cannot hold: then nothing was answered.
         """
-        return self._settle(flow, awaited, GivenAnswer(encode_json(payload)))
+        return self._settle(flow, awaited, GivenAnswer(encode_json(payload)), only)
 
-    def fail(self, flow: AnyFlow, awaited: str, why: str, *, kind: str = "Failed") -> AnswerVerdict:
+    def fail(
+        self, flow: AnyFlow, awaited: str, why: str, *, kind: str = "Failed", only: Started | None = None
+    ) -> AnswerVerdict:
         """Say that what the flow's runs wait for has failed, and return the verdict.
 
-        ``awaited`` and the errors are as in :meth:`answer`. ``why`` and ``kind`` become the text and type of a
-        :class:`flowguard.Failed`.
+        ``awaited``, ``only`` and the errors are as in :meth:`answer`. ``why`` and ``kind`` become the text and type of
+        a :class:`flowguard.Failed`.
         """
         for name, text in (("why", why), ("kind", kind)):
             if not isinstance(text, str):
                 raise RunFailed(f"{name}={shown(text)} is of type {type(text).__name__}; write a text")
-        return self._settle(flow, awaited, failed_answer(kind, why))
+        return self._settle(flow, awaited, failed_answer(kind, why), only)
 
     def reset(self, flow: AnyFlow, object_id: str, *, only: Started | None = None) -> ResetVerdict:
         """Reset the flow's run of an object, and return the outcome.
@@ -291,7 +293,7 @@ class FlowClient:
             observer=self._observer,
         )
 
-    def _settle(self, flow: AnyFlow, awaited: str, answer: GivenAnswer) -> AnswerVerdict:
+    def _settle(self, flow: AnyFlow, awaited: str, answer: GivenAnswer, only: Started | None) -> AnswerVerdict:
         _check_flow(flow)
         awaited = token_of(awaited)
         if problem := _awaited_problem(awaited):
@@ -305,7 +307,8 @@ class FlowClient:
                     return AnswerVerdict.EXPIRED
                 raise
             awaited = token_awaited_id(claim.row_id)
-        return Callbacks((flow,), services).answer(ExternalAnswer(flow, awaited, answer))
+        run = None if only is None else (only.object_id, only.request_id, only.requested_at)
+        return Callbacks((flow,), services).answer(ExternalAnswer(flow, awaited, answer, only=run))
 
     def _new_id(self) -> RequestId:
         return RequestId(self._ids.new())

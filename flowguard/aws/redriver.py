@@ -28,7 +28,7 @@ from flowguard.wire.home import Home, is_local
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
-from flowguard.worker.redrive import Fate, Judgement, asker_of, has_callers, judge, not_awaited
+from flowguard.worker.redrive import Fate, Judgement, asker_of, has_callers, judge, not_awaited, told_by_stage
 from flowguard.worker.redriven_messages import check_returnable, sent_back
 from flowguard.worker.undeliverable import Undeliverable
 
@@ -68,8 +68,8 @@ class Redriver:
     ``to`` is the queue for all of them. Without it each goes to its stage's queue, known by its flow's class or by the
     queue it came through, and an unsent message to its destination. What a letter itself says of that counts only
     within the account and region of its queue, unless ``elsewhere`` allows another for unsent messages.
-    ``drop_obsolete`` deletes those that the judgement does not send. ``unreadable`` also sends those that their stage
-    cannot read, ``unawaited`` those whose end no run waits for any more.
+    ``drop_obsolete`` deletes those that the judgement does not send, as nobody waits for them. ``unreadable`` also
+    sends those that their stage cannot read, ``unawaited`` those whose end no run waits for any more.
     """
 
     def __init__(  # noqa: PLR0913 - everything but the first three has a default
@@ -142,8 +142,15 @@ class Redriver:
         return Outcome(letter, self._if_awaited(letter, judgement, item))
 
     def _if_awaited(self, letter: Letter, judgement: Judgement, item: RunItem | None) -> Judgement:
-        """Look whether the flow that asked for the letter's run still waits for it, or another caller does."""
+        """Look whether the flow that asked for the letter's run still waits for it, or another caller does.
+
+        Where no run takes the letter, it is sent if its stage tells that to those who wait.
+        """
         asker = asker_of(letter)
+        if judgement.fate in _OBSOLETE:
+            asking = None if asker is None else read_run(self._item(asker.flow, asker.object_id))
+            told = told_by_stage(letter, item, asking, now=self._clock.now())
+            return judgement if told is None else Judgement(Fate.REDRIVEN, f"{judgement.why}; {told}")
         if asker is None or has_callers(item) or judgement.fate is not Fate.REDRIVEN:
             return judgement
         late = not_awaited(asker, read_run(self._item(asker.flow, asker.object_id)))

@@ -14,9 +14,10 @@ from flowguard.cli.connection import CannotRun, check_id, connected, flow_class,
 from flowguard.cli.many import check_choice, do_to_many, for_many
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import read_text
-from flowguard.client import FlowClient
+from flowguard.client import FlowClient, Started
 from flowguard.errors import Reject, SendFailed, TokenRefused
 from flowguard.flow import AnyFlow
+from flowguard.names.ids import ObjectId
 from flowguard.operate.bulk import LEFT, End
 from flowguard.operate.wait_facts import awaited_under
 from flowguard.payload.encoding import encode_json
@@ -55,9 +56,10 @@ def callback(
     TOKEN is that of a link, or the whole link; ID is what is awaited, as 'flowguard waits' shows it. FILE has the
     answer as JSON, or the text of a failure; a dash is standard input. A token needs the keys in FLOWGUARD_TOKEN_KEYS.
 
-    With --all the runs of the flow that pass the filters and wait for --name get the answer, one after the other. Their
-    number and the first of them are shown, and you are asked. A run that waits no more is left alone. --after goes on
-    where that stopped, and what is answered twice does no harm.
+    All runs that wait for the ID get the answer. With --all it is for the runs of the flow that pass the filters and
+    wait for --name, one after the other, and for no other run that waits for the same id. Their number and the first of
+    them are shown, and you are asked. A run that waits no more is left alone. --after goes on where that stopped, and
+    what is answered twice does no harm.
 
     The exit code is 0 for RESUMED, RECORDED, DUPLICATE and EARLY, 1 for an answer that was not used or not sent, as
     one with a token whose wait is not committed (EARLY), of which nothing is kept. It is 2 where the command cannot be
@@ -107,16 +109,19 @@ def _answer_many(
     payload, client = _read(file, fail=kind is not None), flow_client(options)
 
     def act(seen: SeenRun) -> End:
-        verdict = _given(flow, str(awaited_under(seen, name)), payload, kind, client)
+        only = Started(seen.item.request_id, seen.item.requested_at, ObjectId(seen.object_id))
+        verdict = _given(flow, str(awaited_under(seen, name)), payload, kind, client, only)
         return End(verdict.value if verdict in _USED else LEFT, f"the answer was {verdict.value}")
 
     return do_to_many("answer", flow, lambda seen: awaited_under(seen, name) is not None, act, options, as_json=as_json)
 
 
-def _given(flow: AnyFlow, awaited: str, payload: Any, kind: str | None, client: FlowClient) -> AnswerVerdict:
+def _given(
+    flow: AnyFlow, awaited: str, payload: Any, kind: str | None, client: FlowClient, only: Started | None = None
+) -> AnswerVerdict:
     if kind is None:
-        return client.answer(flow, awaited, payload)
-    return client.fail(flow, awaited, str(payload), kind=kind)
+        return client.answer(flow, awaited, payload, only=only)
+    return client.fail(flow, awaited, str(payload), kind=kind, only=only)
 
 
 def _read(file: str, *, fail: bool) -> Any:

@@ -123,7 +123,8 @@ def redrive(
     The verdict is REDRIVEN, SUPERSEDED, COMPLETED, GIVEN_UP, NOT_AWAITED, TOO_DEEP or EXPIRED. Only REDRIVEN ones are
     sent; a message that its destination refused goes to that destination. Each is sent first and deleted after that,
     so whatever stops this loses nothing, and it can be run again. A letter that arrives after this has begun stays
-    where it is. With --all the first letters that pass are shown, and you are asked.
+    where it is. With --all the first letters that pass are shown, and you are asked. A letter that no run takes any
+    more is sent while a flow that has asked for it waits: its stage tells it so.
     """
     _check_choice(ids, every)
     if every and not options["yes"]:

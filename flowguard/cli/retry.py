@@ -86,7 +86,8 @@ def retry(
     an id that is made of the run's, so that two calls begin one run. The message is that of the run's dead letter,
     which stays. The letter of a run that failed at a later hop has another message: give the request's payload with
     --from; a dash is standard input. --lane says the lane of a run that had another than the first. What
-    goes on is left alone, whichever request began it.
+    goes on is left alone, whichever request began it. So is each run of a flow that names its requests by their
+    payload: a late copy of the request would be carried out once more after one of another id.
 
     With --all the letters of all runs that pass the filters are sent back. Their number and the first of them are
     shown, and you are asked. A letter whose run has changed meanwhile stays. The same command goes on where this was

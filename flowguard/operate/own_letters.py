@@ -12,9 +12,9 @@ from flowguard.operate.attempts import failed_attempt, may_be_parked
 from flowguard.operate.moments import moment
 from flowguard.protocol.forgotten import NOW, is_forgotten
 from flowguard.protocol.run import RunItem, Status
-from flowguard.worker.again import again_command, again_refusal
+from flowguard.worker.again import again_command, again_refusal, anew_by_hand
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awaited
+from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awaited, told_by_stage
 
 
 @dataclass
@@ -75,7 +75,7 @@ def refusal(item: RunItem, now: int, flow: AnyFlow | None = None) -> str | None:
         return "its failure is being taken back by the on_failed stage"
     is_undone = item.own_failure is not None and item.own_failure.undone
     if item.cancelled_because is not None and (item.own_failure is None or is_undone):
-        return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
+        return f"it was cancelled, which leaves no dead letter; {anew_by_hand(flow)}"
     if is_undone:
         why = again_refusal(item, flow)
         anew = f"'{again_command(item)}' begins the run anew" if why is None else why
@@ -94,13 +94,14 @@ def letter_refusal(letter: Letter, seen: SeenRun | None, now: int, asker: SeenRu
     item = None if seen is None else seen.item
     fate, why = judge(letter, item, now=now, unsent=seen is not None and "outbox" in seen.stored)
     if fate is not Fate.REDRIVEN:
-        return why
+        told = told_by_stage(letter, item, None if asker is None else asker.item, now=now)
+        return why if told is None else None
     address = asker_of(letter)
     late = None if address is None or asker is None or has_callers(item) else not_awaited(address, asker.item)
     if late is not None:
         return f"{late}; 'flowguard dlq redrive' with its id sends it all the same"
     if item is not None and letter.is_parked and _was_cancelled(item, letter):
-        return "the run was cancelled; to begin anew, send the request under another id"
+        return f"the run was cancelled; {anew_by_hand(letter.flow)}"
     return None
 
 

@@ -50,6 +50,11 @@ class AnswerAddress(NamedTuple):
         }
 
     @property
+    def run(self) -> tuple[ObjectId, RequestId, int]:
+        """Return what names the run in its flow. The last part is when its request was made (ms)."""
+        return self.object_id, self.request_id, self.requested_at
+
+    @property
     def statement(self) -> str:
         """Return what a signature covers, unambiguous and in ASCII."""
         return json.dumps([_FORM, *self._replace(signature=None)], separators=(",", ":"))

@@ -28,6 +28,9 @@ _LENGTH: Final = 32
 
 _GOES_ON: Final = "'flowguard retry' without --again goes on with it"
 _ANOTHER_ID: Final = "to begin anew, send the request under another id"
+_ANOTHER_OBJECT: Final = (
+    "to begin anew, send it for another object, or, once no copy of it can come any more, under another id"
+)
 
 
 def again_refusal(item: RunItem, flow: AnyFlow | None = None) -> str | None:
@@ -36,19 +39,38 @@ def again_refusal(item: RunItem, flow: AnyFlow | None = None) -> str | None:
     if item.status is Status.COMPLETED:
         return "the run is COMPLETED"
     if is_forgotten(item):
-        return f"{NOW}; {_ANOTHER_ID}"
+        return f"{NOW}; {anew_by_hand(flow)}"
     if item.status not in ENDED:
         doing = "is being taken back by the on_failed stage" if failed is not None else "goes on"
         return f"the run of request {item.request_id} {doing}: it is {item.status.value} at {item.stage}"
     if item.cancelled_because is not None:
-        return f"it was cancelled; {_ANOTHER_ID}"
+        return f"it was cancelled; {anew_by_hand(flow)}"
     if failed is None:
         return f"nothing of it was taken back; {_GOES_ON}"
     if not failed.undone:
         return f"its on_failed stage has failed too, so it is not taken back; {_GOES_ON}"
-    if flow is not None and flow.object_id is PER_REQUEST:
-        return f"each request of {flow.name} is an object of its own; {_ANOTHER_ID}"
-    return None
+    return None if flow is None else again_refusal_of(flow)
+
+
+def again_refusal_of(flow: AnyFlow) -> str | None:
+    """Return why no run of the flow is begun anew. None where they are.
+
+    A request that is named by its payload is carried out once, however late a copy comes. The item knows copies by the
+    id, and the request of :func:`again_request` has another: a copy with a later time would be carried out.
+    """
+    if flow.object_id is PER_REQUEST:
+        return f"each request of {flow.name} is an object of its own; {anew_by_hand(flow)}"
+    if flow.request_id is None:
+        return None
+    once_more = "once a request of another id has the object, a later copy of this one is carried out once more"
+    return f"requests of {flow.name} are named by their payload, and {once_more}; {anew_by_hand(flow)}"
+
+
+def anew_by_hand(flow: AnyFlow | None) -> str:
+    """Say how a sender begins the work anew, without a second run for a late copy of the request."""
+    if flow is None or flow.request_id is None or flow.object_id is PER_REQUEST:
+        return _ANOTHER_ID
+    return _ANOTHER_OBJECT
 
 
 def kept_first_message(item: RunItem) -> bool:

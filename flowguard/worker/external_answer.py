@@ -21,10 +21,12 @@ class ExternalAnswer(NamedTuple):
     keep_early: timedelta | None = None
     names: tuple[str, ...] = ()
     """The names that it may be the answer to; none stand for all."""
+    only: tuple[str, str, int] | None = None
+    """The run that it is for, as :attr:`AnswerAddress.run` names it. None stands for all who wait."""
 
     def is_for(self, row: AwaitingRow) -> bool:
-        """Answer whether its sender may answer what the row awaits."""
-        return not self.names or row.address.name in self.names
+        """Answer whether its sender may answer what the row awaits. It may mean another run."""
+        return (not self.names or row.address.name in self.names) and self.only in (None, row.address.run)
 
     def problem_for(self, row: AwaitingRow) -> RunFailed | None:
         """Return why the stage that waits cannot read it; None where it can.

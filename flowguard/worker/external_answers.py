@@ -122,8 +122,7 @@ class ExternalAnswers:
         rows, goes_on = iter(offer.rows), True
         place: AwaitingRow | None = None
         for part in iter(lambda: list(itertools.islice(rows, ROWS_A_PART)), []):
-            is_settled = self._settle_part(part, offer, brought, envelope, progress, queued=queued)
-            goes_on = goes_on and is_settled
+            goes_on = self._settle_part(part, offer, brought, envelope, progress, queued=queued) and goes_on
             place = part[-1] if goes_on else place
             if len(part) == ROWS_A_PART and not self._has_time():
                 progress.is_whole = False

@@ -23,7 +23,7 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict, Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
-from flowguard.worker.again import again_command, again_refusal
+from flowguard.worker.again import again_command, again_refusal, again_refusal_of
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.routing import depth_problem
 
@@ -32,9 +32,9 @@ class Fate(StrEnum):
     """The outcome of a redrive for one letter."""
 
     REDRIVEN = "REDRIVEN"
-    """Sent back to its stage, or an unsent message to where it was to go."""
+    """Sent back to its stage, or an unsent message to where it was to go. The stage may only tell who waits for it."""
     SUPERSEDED = "SUPERSEDED"
-    """Not sent: another request holds the object, or the run went on without it."""
+    """Not sent: another request holds the object and nobody waits for an answer, or the run went on without it."""
     COMPLETED = "COMPLETED"
     """Not sent: its run is complete."""
     GIVEN_UP = "GIVEN_UP"
@@ -50,6 +50,9 @@ class Fate(StrEnum):
 _AWAITED: Final = frozenset({AnswerVerdict.EARLY, AnswerVerdict.RECORDED, AnswerVerdict.RESUMED})
 """Verdicts on an answer with which the run that asked goes on, or may."""
 
+_TOLD: Final = frozenset({Verdict.STALE, Verdict.IGNORED, Verdict.GONE})
+"""Verdicts with which a stage tells a run that waits for the request that nothing is carried out for it."""
+
 
 class Judgement(NamedTuple):
     fate: Fate
@@ -59,14 +62,13 @@ class Judgement(NamedTuple):
 def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = False) -> Judgement:
     """Decide the fate of the letter, by the very table that its claim will be answered from.
 
-    ``unsent`` says that the item holds an outbox. Without its flow's class, the newest request is taken to win.
+    ``unsent`` says that the item holds an outbox. Without its flow's class, the newest request is taken to win, unless
+    the item shows that its runs take callers.
     """
     message = letter.returning()
     if (unread := _without_reading(letter, message)) is not None:
         return unread
-    is_in_place = letter.envelope is not None and letter.envelope.is_fifo
-    asked = goes_on_as(item, message, is_in_place=is_in_place) or message
-    verdict = decide(item, _request(asked, now, letter.flow))
+    verdict = _verdict(letter, item, now)
     if item is None:
         return _without_item(message, verdict)
     match verdict:
@@ -94,6 +96,23 @@ def asker_of(letter: Letter) -> AnswerAddress | None:
         return AnswerAddress.parse(json.loads(m.answer_to))
     except ValueError:
         return None  # its function says so
+
+
+def told_by_stage(letter: Letter, item: RunItem | None, asker: RunItem | None, *, now: int) -> str | None:
+    """Say whom the letter's stage tells that it is carried out by no run. None where nobody waits for that.
+
+    Such a letter is sent all the same: nothing else may answer. ``asker`` is the item of the run that has asked. An
+    asker without an item may be in another table. No letter of an expired run is sent for that, since each time it
+    becomes a dead letter again.
+    """
+    if letter.returning().reply_to is None:
+        return None
+    verdict, address = _verdict(letter, item, now), asker_of(letter)
+    if address is None:
+        return "its caller is told so" if verdict is Verdict.IGNORED else None
+    if verdict not in _TOLD or (verdict is Verdict.GONE and asker is None) or not_awaited(address, asker) is not None:
+        return None
+    return f"{shown(address.flow)} of {shown(address.object_id)} waits for it, and is told so"
 
 
 def has_callers(item: RunItem | None) -> bool:
@@ -125,17 +144,30 @@ def _without_reading(letter: Letter, message: Message) -> Judgement | None:
     return None if problem is None else Judgement(Fate.TOO_DEEP, problem)
 
 
-def _request(message: Message, now: int, flow: AnyFlow | None) -> ClaimRequest:
+def _verdict(letter: Letter, item: RunItem | None, now: int) -> Verdict:
+    message = letter.returning()
+    is_in_place = letter.envelope is not None and letter.envelope.is_fifo
+    asked = goes_on_as(item, message, is_in_place=is_in_place) or message
+    return decide(item, _request(asked, item, now, letter.flow))
+
+
+def _request(message: Message, item: RunItem | None, now: int, flow: AnyFlow | None) -> ClaimRequest:
     return ClaimRequest(
         message=message,
         owner=Owner(""),
         now=now,
         lease_until=now,
-        on_conflict=flow.on_conflict if flow is not None else OnConflict.SUPERSEDE,
+        on_conflict=_conflict(message, item) if flow is None else flow.on_conflict,
         abandoned_before=0 if flow is None else flow.abandoned_before(now, message.requested_at),
         expires_at=now,
         fresh_since=message.requested_at if flow is None else flow.fresh_since(message.requested_at),
     )
+
+
+def _conflict(message: Message, item: RunItem | None) -> OnConflict:
+    """Return what a flow does whose class is not known. The newest request wins, unless the item has had callers."""
+    has_had_callers = item is not None and (item.callers is not None or item.answered is not None)
+    return OnConflict.ATTACH if has_had_callers and message.hop == 1 else OnConflict.SUPERSEDE
 
 
 def _without_item(message: Message, verdict: Verdict) -> Judgement:
@@ -166,13 +198,20 @@ def _went_on(item: RunItem) -> str:
 
 def _failed_for_good(item: RunItem, flow: AnyFlow | None) -> Judgement:
     gone_on = f"{_went_on(item)}, to undo what it had done before it failed"
-    if item.status in ENDED and (why := again_refusal(item, flow)) is not None:
+    if (why := _not_anew(item, flow)) is not None:
         return Judgement(Fate.GIVEN_UP, f"{gone_on}; {why}")
     command = again_command(item)
     file = ", FILE being the payload of its first stage" if command.endswith("FILE") else ""
     then = "" if item.status in ENDED else " once that is done"
     fix = f"to begin anew{then}, use '{command}'{file}, or send the request under another id"
     return Judgement(Fate.GIVEN_UP, f"{gone_on}; {fix}")
+
+
+def _not_anew(item: RunItem, flow: AnyFlow | None) -> str | None:
+    """Return why the run is not begun anew, now or once it is taken back. None where it may be."""
+    if item.status in ENDED:
+        return again_refusal(item, flow)
+    return None if flow is None else again_refusal_of(flow)
 
 
 def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:

@@ -128,6 +128,7 @@ class TurnedAway:
 
 def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:
     """Build the error for a redriven message of a hop that its run has given up."""
+    from flowguard.worker.again import anew_by_hand  # few letters are given up
+
     at = f"it is at hop {item.hop} ({item.stage}), {item.status.value}"
-    fix = "to begin anew, send the request under another id"
-    return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}; {at}; {fix}")
+    return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}; {at}; {anew_by_hand(flow)}")

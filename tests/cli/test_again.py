@@ -251,3 +251,32 @@ def test_where_each_request_is_an_object_nothing_proposes_to_begin_it_anew(at: S
     said = run(at, "show", by_request, "o1").stdout + retry(at, flow=by_request, code=1).stderr
     assert said.count("each request of orders is an object of its own; to begin anew, send the request under") == 2
     assert "--again" not in said
+
+
+class UndoneByKey(Flow, name="orders", object_id="order_id", request_id="order_id", dead_letters="dead",
+                  on_failed="undo", trust_senders=True):  # fmt: skip
+    """What a command knows by the class: its requests are named by their payload."""
+
+    stages = UndoneOrders.stages
+
+
+def test_a_request_that_its_payload_names_is_not_begun_anew_under_another_id(at: Scene, tmp_path: Path) -> None:
+    """Its item would know that id alone, and take the order's next copy for a newer request."""
+    by_key, key = f"{__name__}:UndoneByKey", RequestId("o1")
+    at.script.pricing = decline
+    at.deliver(at.message(request_id=key))
+    deliver_sent(at, "undo")
+    at.script.pricing = lambda step: None
+    file = tmp_path / "order.json"
+    file.write_text('{"order_id": "o1"}')
+    for options in ((), ("--from", str(file))):
+        row = json.loads(retry(at, "--again", "--json", *options, flow=by_key, code=1).stdout)
+        assert row["begun"] is False
+        assert "requests of orders are named by their payload" in row["problem"]
+        assert "send it for another object, or, once no copy of it can come any more, under" in row["problem"]
+    said = run(at, "show", by_key, "o1").stdout + retry(at, flow=by_key, code=1).stderr
+    assert (said.count("requests of orders are named by their payload"), "--again" in said) == (2, False)
+    at.clock.advance(seconds=60)
+    at.deliver(at.message(request_id=key, requested_at=at.clock.now()))
+    deliver_sent(at, "price-order")
+    assert (item(at).request_id, item(at).status, at.priced()) == (key, Status.FAILED, 0)

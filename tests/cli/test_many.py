@@ -27,7 +27,7 @@ from tests.aws.test_indexed_runs import create_indexed
 from tests.cli.test_hostile_text import CONTROL
 from tests.cli.test_show import undoing
 from tests.scene import START, OrderState, Scene, scene
-from tests.waits import All, Progress, WaitScene, asks, wait_scene
+from tests.waits import All, Late, Progress, WaitScene, asks, wait_scene
 
 ORDERS = "tests.scene:Orders"
 
@@ -589,6 +589,26 @@ def test_a_run_that_waits_no_more_is_left(carts: tuple[WaitScene, str]) -> None:
     with intercept(moving):
         result = run(at, "callback", file, *CARTS, "--all", "--name", "a", "--yes")
     assert result.stdout == "1 LEFT, 1 RECORDED, of 2 runs\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--fail",)], ids=["an answer", "a failure"])
+def test_of_runs_that_wait_for_one_id_only_those_that_pass_the_filters_are_answered(
+    options: tuple[str, ...], carts: tuple[WaitScene, str]
+) -> None:
+    at, file = carts
+    for cart in ("c3", "c4", "c5"):
+        at.begin(for_stock, object_id=cart, body=f'{{"cart_id":"{cart}"}}')
+    command = ("callback", file, *CARTS, "--all", "--name", "stock", *options, "--yes")
+    assert run(at, *command, "--limit", "1").stdout == "1 RESUMED, of 1 run\n"
+    waits = [at.item(cart).wait for cart in ("c3", "c4", "c5")]
+    assert sum(wait is not None and wait.end is None for wait in waits) == 2, (
+        "no other run that waits for the id goes on"
+    )
+    assert run(at, *command).stdout == "2 RESUMED, of 2 runs\n", "each of them is told as what it was"
+
+
+def for_stock(step: Step[Progress]) -> Outcome:
+    return Late.when_all(stock=step.event("stock/p7"), within=timedelta(days=1))
 
 
 def test_who_waits_for_a_token_or_for_another_name_is_not_chosen(carts: tuple[WaitScene, str]) -> None:

@@ -55,6 +55,14 @@ class Each(Flow, name="each", object_id=PER_REQUEST, on_failed=Undo):
     stages = (Take, Undo)
 
 
+class Keyed(Flow, name="keyed", object_id="order", request_id="order", on_failed=Undo):
+    stages = (Take, Undo)
+
+
+class KeyedEach(Flow, name="keyed-each", object_id=PER_REQUEST, request_id="order", on_failed=Undo):
+    stages = (Take, Undo)
+
+
 def run(failed: FailedHop | None = FAILED, status: Status = Status.FAILED, **changes: Any) -> RunItem:
     return run_item(status=status, failed=failed, request_id=RequestId("r"), requested_at=5)._replace(**changes)
 
@@ -68,12 +76,18 @@ def run(failed: FailedHop | None = FAILED, status: Status = Status.FAILED, **cha
         (run(FAILED._replace(undone=False), Status.RUNNING), Orders, "is being taken back by the on_failed stage"),
         (run(None, Status.RUNNING), Orders, "goes on: it is RUNNING"),
         (run(None, Status.WAITING), Orders, "goes on: it is WAITING"),
-        (run(cancellation=Cancellation(RequestId("r"), 6, "declined")), Orders, "it was cancelled"),
+        (run(cancellation=Cancellation(RequestId("r"), 6, "declined")), Orders, "cancelled; to begin anew, send the"),
+        (run(cancellation=Cancellation(RequestId("r"), 6, "declined")), None, "cancelled; to begin anew, send the"),
         (run(redrive=LAST_REDRIVE), Orders, "it is forgotten: what it had left was removed; to begin anew, send"),
         (run(None), Orders, "nothing of it was taken back"),
         (run(FAILED._replace(request_id=RequestId("before"))), Orders, "nothing of it was taken back"),
         (run(FAILED._replace(undone=False)), Orders, "its on_failed stage has failed too"),
-        (run(), Each, "each request of each is an object of its own"),
+        (run(), Each, "each request of each is an object of its own; to begin anew, send the request under another id"),
+        (run(), Keyed, "requests of keyed are named by their payload, and once a request of another id has the object"),
+        (run(), Keyed, "a later copy of this one is carried out once more; to begin anew, send it for another object"),
+        (run(cancellation=Cancellation(RequestId("r"), 6, "declined")), Keyed, "; to begin anew, send it for another"),
+        (run(redrive=LAST_REDRIVE), Keyed, "; to begin anew, send it for another object, or, once no copy of it can"),
+        (run(), KeyedEach, "is an object of its own; to begin anew, send the request under another id"),
     ],
 )
 def test_a_run_begins_anew_that_failed_for_good_and_was_taken_back(

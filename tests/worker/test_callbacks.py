@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,12 +28,13 @@ from flowguard import (
 )
 from flowguard.aws.services import aws_services
 from flowguard.callback_function import CallbackHandler
+from flowguard.client import Started
 from flowguard.clock import ManualClock
 from flowguard.dev.saved_state import seconds_now, travelling
 from flowguard.errors import KeyUnavailable, RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType, Tally, log
 from flowguard.handler import LambdaHandler
-from flowguard.names.ids import ObjectId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import GivenAnswer
@@ -301,6 +303,22 @@ def test_a_client_tells_the_observer_of_its_services_of_each_verdict(shop: Shop)
     assert shop.client.answer(Buying, "payment/o2", {"amount": 3}) is AnswerVerdict.UNKNOWN
     told = [one.facts["verdict"] for one in shop.told.events[before:] if one.type is EventType.ANSWERED]
     assert told == ["RECORDED", "UNKNOWN"]
+
+
+def test_a_client_may_answer_one_run_of_those_that_wait_for_an_id(shop: Shop) -> None:
+    shop.begin()
+    item = shop.run()
+    this = Started(item.request_id, item.requested_at, ObjectId("o1"))
+    others = (
+        replace(this, request_id=RequestId("another")),
+        replace(this, requested_at=this.requested_at + 1),
+        replace(this, object_id=ObjectId("o2")),
+    )
+    for other in others:
+        assert shop.client.answer(Buying, "payment/o1", {"amount": 3}, only=other) is AnswerVerdict.UNKNOWN
+        assert shop.client.fail(Buying, "payment/o1", "declined", only=other) is AnswerVerdict.UNKNOWN
+    assert shop.client.answer(Buying, "payment/o1", {"amount": 3}, only=this) is AnswerVerdict.RECORDED
+    assert shop.client.fail(Buying, "payment/o1", "declined", only=this) is AnswerVerdict.DUPLICATE
 
 
 @pytest.mark.parametrize("awaited", ["row", "x" * 1_025, "\ud800", "a\x00b"])

@@ -277,6 +277,30 @@ def test_an_answer_to_runs_that_are_over_has_their_verdict(at: WaitScene) -> Non
     assert (verdict, ending.ack) == (AnswerVerdict.EXPIRED, True)
 
 
+@pytest.mark.parametrize(
+    ("only", "names", "went_on"),
+    [
+        (None, (), ["c1", "c2"]),
+        (("c2", "run-2", START), (), ["c2"]),
+        (("c2", "run-2", START), ("a",), ["c2"]),
+        (("c2", "run-2", START), ("b",), []),
+        (("c1", "run-2", START), (), []),
+        (("c2", "run-1", START), (), []),
+        (("c2", "run-2", START + 1), (), []),
+    ],
+)
+def test_an_answer_may_be_for_one_run_of_those_that_wait_for_its_id(
+    only: tuple[ObjectId, RequestId, int] | None, names: tuple[str, ...], went_on: list[str], at: WaitScene
+) -> None:
+    at.begin_and_look(for_paid)
+    second(at)
+    verdict, _ = outside(at).settle(GIVEN._replace(only=only, names=names), envelope(), queued=False)
+    assert verdict is (AnswerVerdict.RESUMED if went_on else AnswerVerdict.UNKNOWN)
+    waits = {cart: at.item(cart).wait for cart in ("c1", "c2")}
+    assert [cart for cart, wait in waits.items() if wait is None or wait.end is not None] == went_on
+    assert len(at.waiting("answers")) == len(went_on), "nobody else gets a copy"
+
+
 @pytest.mark.parametrize("hop", [1, 2], ids=["waiting", "early"])
 def test_an_answer_that_one_of_two_runs_cannot_read_stays_for_it(hop: int, at: WaitScene) -> None:
     at.begin_and_look(for_paid)

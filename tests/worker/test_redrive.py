@@ -26,7 +26,7 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awaited
+from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awaited, told_by_stage
 from flowguard.worker.undeliverable import Undeliverable
 from tests.protocol.run_items import run_item
 
@@ -113,6 +113,12 @@ def test_what_failed_for_good_and_was_undone_says_how_to_begin_anew() -> None:
     ("changes", "flow_of", "why"),
     [
         ({"done": False}, None, "to begin anew once that is done, use 'flowguard retry --again'"),
+        ({"done": False}, {"request_id": "id"}, "; requests of works are named by their payload"),
+        (
+            {"status": Status.FAILED, "failed": FAILED._replace(undone=True)},
+            {"request_id": "id"},
+            "; requests of works are named by their payload",
+        ),
         ({"status": Status.FAILED}, None, "its on_failed stage has failed too, so it is not taken back"),
         (
             {"status": Status.FAILED, "failed": FAILED._replace(undone=True)},
@@ -121,16 +127,25 @@ def test_what_failed_for_good_and_was_undone_says_how_to_begin_anew() -> None:
         ),
         (
             {"status": Status.FAILED, "failed": FAILED._replace(undone=True)},
-            PER_REQUEST,
+            {"object_id": PER_REQUEST},
             "send the request under another",
         ),
+        ({"status": Status.FAILED}, {"request_id": "id"}, "its on_failed stage has failed too"),
     ],
-    ids=["is taken back", "its undo failed", "is undone", "an object of each request"],
+    ids=[
+        "is taken back",
+        "is taken back and named by its payload",
+        "is undone and named by its payload",
+        "its undo failed",
+        "is undone",
+        "an object of each request",
+        "its undo failed and it is named by its payload",
+    ],
 )
 def test_no_letter_proposes_what_a_retry_would_refuse(changes: dict[str, Any], flow_of: Any, why: str) -> None:
     item = run_item(**{"hop": 2, "done": True, "failed": FAILED, **changes})
     redriven = moved(FIRST._replace(redrive=1))
-    letter = redriven if flow_of is None else of(redriven, flow=flow(object_id=flow_of))
+    letter = redriven if flow_of is None else of(redriven, flow=flow(**flow_of))
     found, said = fate(letter, item)
     assert (found, why in said) == (Fate.GIVEN_UP, True), said
 
@@ -232,6 +247,53 @@ def test_an_asker_is_named_by_the_letter_alone() -> None:
     assert asker_of(of(moved(asked), unsent=unsent)) is None, "what a hop sends is not its run"
     with pytest.raises(TypeError):
         asker_of(of(moved(FIRST), message=FIRST._replace(answer_to=NOT_TEXT)))
+
+
+TAKEN = run_item(request_id=RequestId("newer"), requested_at=6)
+AT_WORK = run_item(request_id=RequestId("newer"), requested_at=4, done=False, lease_until=NOW)
+ASKING = FIRST._replace(reply_to="sqs:trips", answer_to=json.dumps(ASKED.as_json()))
+
+
+@pytest.mark.parametrize(
+    ("message", "item", "asker", "told"),
+    [
+        pytest.param(ASKING, TAKEN, waiting(), "'trips' of 't' waits for it, and is told so", id="stale"),
+        pytest.param(ASKING, TAKEN, None, "'trips' of 't' waits for it, and is told so", id="stale, in another table"),
+        pytest.param(ASKING, TAKEN, run_item(hop=3), None, id="stale, and its asker went on"),
+        pytest.param(ASKING._replace(reply_to=None), TAKEN, waiting(), None, id="stale, with no way back"),
+        pytest.param(ASKING._replace(answer_to=None), TAKEN, None, None, id="stale, and may be a copy"),
+        pytest.param(ASKING, AT_WORK, waiting(), "'trips' of 't' waits for it, and is told so", id="ignored"),
+        pytest.param(ASKING._replace(answer_to=None), AT_WORK, None, "its caller is told so", id="ignored, a caller"),
+        pytest.param(ASKING._replace(hop=2), None, waiting(), "'trips' of 't' waits for it", id="expired"),
+        pytest.param(ASKING._replace(hop=2), None, None, None, id="expired, and so has its asker"),
+        pytest.param(ASKING._replace(hop=2), TAKEN, waiting(), None, id="was told by the run that took over"),
+        pytest.param(ASKING, run_item(hop=3), waiting(), None, id="its own run went on"),
+    ],
+)
+def test_a_request_that_no_run_takes_is_sent_where_its_stage_tells_who_waits(
+    message: Message, item: RunItem | None, asker: RunItem | None, told: str | None
+) -> None:
+    letter = of(moved(message), flow=flow(on_conflict=IGNORE))
+    found = told_by_stage(letter, item, asker, now=NOW)
+    assert found is None if told is None else told in str(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "hop", "fate_then"),
+    [
+        ({"callers": Callers("t")}, 1, Fate.REDRIVEN),
+        ({"answered": Callers("t")}, 1, Fate.REDRIVEN),
+        ({"answered": Callers("t")}, 2, Fate.SUPERSEDED),
+        ({"answered": Callers("t"), "reset_at": NOW, "request_id": FIRST.request_id, "requested_at": 5}, 3,
+         Fate.REDRIVEN),
+        ({}, 1, Fate.SUPERSEDED),
+    ],
+    ids=["has callers", "had callers", "a later hop", "a later hop of a run that was reset", "takes none"],
+)  # fmt: skip
+def test_an_item_shows_that_its_flow_takes_callers(changes: dict[str, Any], hop: int, fate_then: Fate) -> None:
+    """An older request is answered with the end that is there, or is to come."""
+    item = TAKEN._replace(**changes)
+    assert fate(moved(FIRST._replace(hop=hop)), item)[0] is fate_then
 
 
 @pytest.mark.parametrize(

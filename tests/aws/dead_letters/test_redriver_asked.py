@@ -15,6 +15,8 @@ from flowguard.aws.items import run_key
 from flowguard.aws.redriver import Outcome as Redriven
 from flowguard.aws.redriver import Redriver
 from flowguard.aws.run_reader import RunReader
+from flowguard.aws.signing_keys import aws_signer
+from flowguard.clock import SystemClock
 from flowguard.errors import Reject
 from flowguard.failed import Failed
 from flowguard.flow import ATTACH, Flow
@@ -23,12 +25,14 @@ from flowguard.operate.own_letters import letter_refusal
 from flowguard.outcome import Done, Outcome
 from flowguard.payload.encoding import encode
 from flowguard.settings import Settings
+from flowguard.sim.account import SIMULATED_SECRETS
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import FlowClock, FlowRunner
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redrive import Fate, asker_of
+from tests.aws.dead_letters.letters import sent_again
 
 
 def as_written(kind: type[Any], value: BaseModel, *, what: str) -> str:
@@ -102,10 +106,13 @@ def runner() -> Iterator[FlowRunner]:
         yield runner
 
 
-def redriven(*, anyway: bool = False) -> tuple[Letter, Redriven]:
+def redriven(*, anyway: bool = False, dropping: bool = False) -> tuple[Letter, Redriven]:
     clients = Clients()
     with Reading(clients, DeadLetterQueue.find(clients, "seats-dead-letters"), wait=0) as reading:
-        redriver = Redriver(clients, "flowguard", reading, unawaited=anyway)
+        signer = aws_signer(Settings.model_validate(SIMULATED_SECRETS), clients, SystemClock())
+        redriver = Redriver(
+            clients, "flowguard", reading, to="seats", signer=signer, unawaited=anyway, drop_obsolete=dropping
+        )
         letter, *_ = [letter for page in reading.pages() for letter in page]
         [outcome] = redriver.redrive([letter])
     return letter, outcome
@@ -197,3 +204,50 @@ def test_an_asker_that_is_not_in_the_table_is_not_known_to_have_gone_on(runner: 
     Clients().dynamodb.delete_item(TableName="flowguard", Key=run_key("trips", ObjectId("t1")))
     _, outcome = redriven()
     assert (outcome.judgement and outcome.judgement.fate) is Fate.REDRIVEN
+
+
+class SharedSeats(Seats, name="seats", object_id="trip", on_conflict=ATTACH):
+    """Its stage answers a late request with the end that is there."""
+
+
+def given_up(aws: MemoryAWS, runner: FlowRunner, seats: type[Flow]) -> None:
+    """SQS gives up the request that a trip has made, whose function is down; then a newer one has the object."""
+    runner.send(Trips, Trip(trip="t1"))
+    runner.run(within=timedelta(minutes=1))
+    sqs = aws.client("sqs")
+    inbox = sqs.get_queue_url(QueueName="seats")["QueueUrl"]
+    [request] = sqs.receive_message(QueueUrl=inbox, MessageAttributeNames=["All"])["Messages"]
+    sqs.delete_message(QueueUrl=inbox, ReceiptHandle=request["ReceiptHandle"])
+    runner.serve(seats)
+    runner.send(seats, SeatRequest(trip="t1"))
+    runner.run(within=timedelta(minutes=1))
+    sqs.send_message(QueueUrl=aws.create_queue("seats-dead-letters"), **sent_again(request))
+
+
+@pytest.mark.parametrize("seats", [Seats, SharedSeats])
+def test_the_one_message_that_answers_a_flow_is_sent_though_no_run_takes_it(seats: type[Flow]) -> None:
+    """The letter is judged without the class of its flow."""
+    FULL[0] = UNREAD[0] = False
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.table("seats", "id")
+        given_up(aws, runner, seats)
+        letter, outcome = redriven(dropping=True)
+        assert (outcome.judgement and outcome.judgement.fate, outcome.to, outcome.deleted) == (
+            Fate.REDRIVEN,
+            "seats",
+            True,
+        )
+        assert refusal(letter) is None
+        result = runner.run(within=timedelta(minutes=5))
+        assert (result.run("t1", "trips").status, len(result.table("seats"))) == ("COMPLETED", 1)
+
+
+def test_what_no_run_takes_and_nobody_awaits_is_obsolete() -> None:
+    FULL[0] = UNREAD[0] = False
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.table("seats", "id")
+        given_up(aws, runner, Seats)
+        assert runner.run().run("t1", "trips").status == "COMPLETED", "without a seat"
+        letter, outcome = redriven(dropping=True)
+        assert (outcome.judgement and outcome.judgement.fate, outcome.deleted) == (Fate.SUPERSEDED, True)
+        assert "holds the object" in str(refusal(letter))
