@@ -14,6 +14,7 @@ import click
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
+from pydantic import SecretStr
 
 from flowguard.cli import main, many
 from flowguard.cli.connection import CommandTime
@@ -601,8 +602,8 @@ def test_who_waits_for_another_name_is_not_chosen(carts: tuple[WaitScene, str]) 
 
 
 def mixed(step: Step[Progress]) -> Outcome:
-    awaited = {"a": step.token("a"), "b": step.ask(Search, Cart(cart_id=f"s-{step.object_id}")), "c": step.event("c")}
-    return Late.when_all(**awaited, within=timedelta(days=1))
+    found = step.ask(Search, Cart(cart_id=f"s-{step.object_id}"))
+    return Late.when_all(a=step.token("a"), b=found, c=step.event("c"), within=timedelta(days=1))
 
 
 TOKEN = "by a token, which only its holder has: each is answered by its link, or not at all"
@@ -611,7 +612,7 @@ TOKEN = "by a token, which only its holder has: each is answered by its link, or
 @pytest.fixture
 def mixed_carts(tmp_path: Path) -> Iterator[tuple[WaitScene, str]]:
     """A cart that waits for a, b and c by ids, and two that wait for a by a token and for b from a flow."""
-    settings = Settings(token_keys="k:an-example-that-is-long-enough-to-be-a-secret")
+    settings = Settings(token_keys=SecretStr("k:an-example-that-is-long-enough-to-be-a-secret"))
     with wait_scene(settings=settings) as at:
         at.begin(for_a_day)
         for name in ("c3", "c4"):
