@@ -11,7 +11,7 @@ import click
 
 from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.connection import CannotRun, check_id, connected, flow_class, flow_client, table_errors
-from flowguard.cli.many import check_choice, do_to_many, for_many
+from flowguard.cli.many import check_choice, counted, do_to_many, for_many
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import read_text
 from flowguard.client import FlowClient, Started
@@ -19,7 +19,7 @@ from flowguard.errors import Reject, SendFailed, TokenRefused
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId
 from flowguard.operate.bulk import LEFT, End
-from flowguard.operate.wait_facts import awaited_under
+from flowguard.operate.wait_facts import awaited_under, awaited_without_id
 from flowguard.payload.encoding import encode_json
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.notification import to_json
@@ -27,6 +27,12 @@ from flowguard.wire.tokens import is_token, token_of
 
 UNUSED: Final = 1  # the exit code where the answer was not used
 _USED: Final = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED, AnswerVerdict.DUPLICATE, AnswerVerdict.EARLY})
+
+_ALONE: Final = {
+    "token": "by a token, which only its holder has: each is answered by its link, or not at all",
+    "flow": "from another flow, which alone answers",
+}
+"""Who answers what has no id, by its kind."""
 
 
 @click.command()
@@ -58,14 +64,16 @@ def callback(
 
     All runs that wait for the ID get the answer. With --all it is for the runs of the flow that pass the filters and
     wait for --name, one after the other, and for no other run that waits for the same id. Their number and the first of
-    them are shown, and you are asked. A run that waits no more is left alone. --after goes on where that stopped, and
-    what is answered twice does no harm.
+    them are shown, and you are asked. A run that waits no more is left alone. Runs that wait for --name by a token, or
+    from another flow, get no answer, and are counted. --after goes on where that stopped, and what is answered twice
+    does no harm.
 
     The exit code is 0 for RESUMED, RECORDED, DUPLICATE and EARLY, 1 for an answer that was not used or not sent, as
     one with a token whose wait is not committed (EARLY), of which nothing is kept. It is 2 where the command cannot be
     run: a forged token, or an answer that the awaiting stage cannot read, too. With --all it is 0 where all are
-    answered or left; 1 where some failed, the table was not read to its end or has items that this version cannot read,
-    you said no, or Ctrl-C ended the work; 2 where it cannot go on, either; 130 after Ctrl-C before anything was done.
+    answered or left; 1 where some failed or wait by a token or from a flow, the table was not read to its end or has
+    items that this version cannot read, you said no, or Ctrl-C ended the work; 2 where it cannot go on, either; 130
+    after Ctrl-C before anything was done.
     """
     awaited, file = _check_arguments(awaited, file, name, every=every)
     if name is not None:
@@ -106,14 +114,37 @@ def _check_arguments(awaited: str, file: str | None, name: str | None, *, every:
 def _answer_many(
     flow: AnyFlow, name: str, file: str, kind: str | None, options: Mapping[str, Any], *, as_json: bool
 ) -> int:
-    payload, client = _read(file, fail=kind is not None), flow_client(options)
+    payload, client, waiting = _read(file, fail=kind is not None), flow_client(options), _Waiting(name)
 
     def act(seen: SeenRun) -> End:
         only = Started(seen.item.request_id, seen.item.requested_at, ObjectId(seen.object_id))
         verdict = _given(flow, str(awaited_under(seen, name)), payload, kind, client, only)
         return End(verdict.value if verdict in _USED else LEFT, f"the answer was {verdict.value}")
 
-    return do_to_many("answer", flow, lambda seen: awaited_under(seen, name) is not None, act, options, as_json=as_json)
+    return do_to_many("answer", flow, waiting.fits, act, options, as_json=as_json, left_out=waiting.left_out)
+
+
+class _Waiting:
+    """Chooses the runs that can be answered by an id, and notes the others that wait for the name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._others: dict[str, set[str]] = {kind: set() for kind in _ALONE}
+
+    def fits(self, seen: SeenRun) -> bool:
+        """Answer whether the run waits for the name under an id."""
+        kind = awaited_without_id(seen, self._name)
+        if kind is not None:
+            self._others[kind].add(seen.object_id)
+        return awaited_under(seen, self._name) is not None
+
+    def left_out(self) -> list[str]:
+        """Say how many runs wait for the name and cannot be answered here."""
+        return [
+            f"{counted(len(runs))} {'waits' if len(runs) == 1 else 'wait'} for {self._name!r} {_ALONE[kind]}"
+            for kind, runs in self._others.items()
+            if runs
+        ]
 
 
 def _given(

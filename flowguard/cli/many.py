@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
@@ -217,11 +217,17 @@ def do_to_many(
     options: Mapping[str, Any],
     *,
     as_json: bool,
+    left_out: Callable[[], Sequence[str]] = tuple,
 ) -> int:
-    """Choose runs and do it to each, if the user agrees. Return the exit code."""
+    """Choose runs and do it to each, if the user agrees. Return the exit code.
+
+    ``left_out`` says of which runs ``fits`` has found that it cannot be done to them, a line for each kind.
+    """
     with reading_errors(options):
         choice = Choice(flow, fits, options)
         choice.show(verb)
+        for line in (others := left_out()):
+            complain(line)
         if choice.chosen and not may_go_on(choice.question(verb, options), options):
             return NOT_ALL
         with progress(len(choice.chosen)) as advance:
@@ -229,7 +235,7 @@ def do_to_many(
             streak = FailureStreak(options["most_failures"])
             bulk = Bulk(act, choice.chooser, pace_of(options), tell, choice.place_of, options["after"], streak)
             is_done = _worked(bulk, choice, as_json=as_json)
-    return 0 if is_done and not bulk.counts[FAILED] and not choice.is_short else NOT_ALL
+    return 0 if is_done and not bulk.counts[FAILED] and not choice.is_short and not others else NOT_ALL
 
 
 def _worked(bulk: Bulk, choice: Choice, *, as_json: bool) -> bool:

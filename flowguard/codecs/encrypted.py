@@ -63,7 +63,7 @@ class Encrypted:
     ``key``        the alias, id or ARN of the KMS key that seals
     ``opens``      further keys that may open: those that have sealed before, and those of flows whose answers come here
     ``compress``   compresses before it encrypts: the length of a value then tells how well it compresses
-    ``interval``   how long a data key seals, and is kept once it was opened; at most an hour
+    ``interval``   how long a data key seals, and is kept once it was opened; at most an hour. A long one asks KMS less
     ``largest``    how many bytes a text may have
     ``data_keys``  makes and opens data keys in place of KMS; ``clock`` says when they are old
 

@@ -17,8 +17,9 @@ from flowguard.errors import KeyUnavailable
 from flowguard.payload.data_keys import Context, DataKeys, NewDataKey
 from flowguard.startup.named_tuple import NamedTuple
 
-MOST_OPENED: Final = 256
-"""Data keys that a process keeps open at a time. Of more the oldest is asked for again."""
+MOST_OPENED: Final = 4_096
+"""Data keys that a process keeps open at a time, some hundred bytes each. More than a fleet has environments: each of
+them seals under a key of its own. Of more the one that was used least recently is asked for again."""
 
 MOST_SEALED: Final = 1 << 24
 """Values that one data key seals at most: far fewer than its random nonces are good for."""
@@ -91,28 +92,36 @@ class KeptKeys:
         """
         now, kept = self._clock.now(), self._opened.get((sealed, scope))
         if kept is not None and _holds(kept[1], now, self._interval):
+            _put_last(self._opened, (sealed, scope), kept)
             return kept[0]
         if (away := self._away.get((sealed, scope))) is not None and _holds(away[1], now, AWAY_MS):
             raise KeyUnavailable(away[0].key, away[0].why)
         try:
             secret = self.source.opened(sealed, keys, context)
         except KeyUnavailable as error:
-            self._note(self._away, (sealed, scope), (error, self._clock.now() + AWAY_MS))
+            told = KeyUnavailable(error.key, error.why)  # without the frames of a traceback, and what they hold
+            self._note(self._away, (sealed, scope), (told, self._clock.now() + AWAY_MS), AWAY_MS)
             raise
         if secret is not None:
             self._keep(sealed, scope, secret, now)
         return secret
 
     def _keep(self, sealed: bytes, scope: str, secret: bytes, now: int) -> None:
-        self._note(self._opened, (sealed, scope), (secret, now + self._interval))
+        self._note(self._opened, (sealed, scope), (secret, now + self._interval), self._interval)
 
-    @staticmethod
-    def _note(kept: dict[_Name, _Kept], name: _Name, value: _Kept) -> None:
-        """Keep a value as the newest. The oldest make room for it."""
-        kept.pop(name, None)
-        kept[name] = value
-        for oldest in list(kept)[:-MOST_OPENED]:
-            kept.pop(oldest, None)
+    def _note(self, kept: dict[_Name, tuple[_Kept, int]], name: _Name, value: tuple[_Kept, int], span: int) -> None:
+        """Keep a value as the last one. Of the others those leave whose time is over, and the first of too many."""
+        _put_last(kept, name, value)
+        noted, now = kept.copy(), self._clock.now()  # a copy, for other threads put into it and take out of it
+        over = [each for each, (_, until) in noted.items() if not _holds(until, now, span)]
+        for each in (*over, *list(noted)[:-MOST_OPENED]):
+            kept.pop(each, None)
+
+
+def _put_last(kept: dict[_Name, _Kept], name: _Name, value: _Kept) -> None:
+    """Keep a value behind all others: the first one is then the one that was used least recently."""
+    kept.pop(name, None)
+    kept[name] = value
 
 
 def _holds(until: int, now: int, span: int) -> bool:

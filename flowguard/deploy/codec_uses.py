@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from flowguard.codecs.encrypted import CONTEXT, ENVIRONMENT, Encrypted
+from flowguard.deploy.finding import LiveFinding, note
 from flowguard.deploy.found import FoundFunction
-from flowguard.deploy.needs import Permission, Target
+from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.uses import uses_of
 from flowguard.flow import AnyFlow
+from flowguard.worker.wait_planner import codec_problems
 
 SEALS: Final = "kms:GenerateDataKey"
 OPENS: Final = "kms:Decrypt"
@@ -27,6 +29,9 @@ OF_CODEC: Final[Mapping[str, None]] = {"kms:ViaService": None, ALIAS: None}
 
 OF_NO_CODEC: Final[Mapping[str, None]] = {FLOW: None, OF_ENVIRONMENT: None}
 """The condition keys that a service's request lacks. Its encryption context is the service's own."""
+
+_OF_AN_ANSWER: Final = "an answer that is not opened is parked, and the wait goes on to its deadline without it"
+"""Why it matters that a flow can open the answers of those whom it asks."""
 
 
 def codec_permissions(function: FoundFunction) -> Iterator[Permission]:
@@ -63,6 +68,45 @@ def _uses(function: FoundFunction) -> Iterator[tuple[str, str, str]]:
                 yield from _seals(other)
             for other in uses.asks_flows:
                 yield from _opens(flow, other)
+
+
+def asked_codec_problems(flows: Iterable[AnyFlow]) -> Iterator[str]:
+    """Say which answers no flow that asks for them could ever open."""
+    for asking, asked in _asks(flows):
+        for problem in codec_problems(asking, asked):
+            yield f"{asking.name} asks {asked.name}: {problem}"
+
+
+def asked_codec_notes(flows: Iterable[AnyFlow]) -> Iterator[str]:
+    """Yield a note for each flow whose answers another may not be able to open."""
+    for asking, asked, what, fix in _doubts(flows):
+        yield f"{asking.name} asks {asked.name}, and {what}: {_OF_AN_ANSWER}; {fix}"
+
+
+def check_asked_codecs(needed: Deployment) -> Iterator[LiveFinding]:
+    """Yield what :func:`asked_codec_notes` does, as findings."""
+    for asking, asked, what, fix in _doubts(needed.flows):
+        yield note("answer-sealed", asking.name, f"it asks {asked.name}, and {what}", _OF_AN_ANSWER, fix)
+
+
+def _doubts(flows: Iterable[AnyFlow]) -> Iterator[tuple[AnyFlow, AnyFlow, str, str]]:
+    """Yield who asks whom, what speaks against its opening the answer, and what to do. An alias may be of any key."""
+    for asking, asked in _asks(flows):
+        ours, theirs = asking.codec, asked.codec
+        if isinstance(ours, Encrypted) and isinstance(theirs, Encrypted):
+            if theirs.key not in ours.opens:
+                what = f"no key in opens= of {asking.name} is called {theirs.key!r}, which seals the answer"
+                yield asking, asked, what, f"add {theirs.key!r} to it, unless the same key is there by another name"
+        elif theirs is not None and type(ours) is not type(theirs):
+            what = f"{type(theirs).__name__} seals the answer, which {type(ours).__name__} is to open"
+            yield asking, asked, what, "see in a test that it does"
+
+
+def _asks(flows: Iterable[AnyFlow]) -> Iterator[tuple[AnyFlow, AnyFlow]]:
+    """Yield each flow with each that it asks, once."""
+    for flow in flows:
+        asked = {other for stage in flow.stages for other in uses_of(stage).asks_flows}
+        yield from ((flow, other) for other in sorted(asked, key=lambda other: other.name))
 
 
 def _both(flow: AnyFlow) -> Iterator[tuple[str, str, str]]:

@@ -19,6 +19,7 @@ from flowguard.deploy.batch_plan import (
     reserved_problems,
     share_problems,
 )
+from flowguard.deploy.codec_uses import asked_codec_notes, asked_codec_problems
 from flowguard.deploy.existing_notes import existing_notes, renamed_topics
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.imports import group_is_imported
@@ -111,6 +112,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         problems += stream_problems(function, name, batchings[name], made_tables, options)
     problems += schedule_problems(named.values())
     problems += group_problems(flows, options)
+    problems += asked_codec_problems(flows)
     if problems:
         raise CannotDeploy(modules, tuple(dict.fromkeys(problems)))
     needed = tuple(
@@ -144,6 +146,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
             *_fifo_notes(flows, plan),
             *stream_notes(flows),
             *kafka_notes(flows, options),
+            *asked_codec_notes(flows),
             *existing_notes(flows, plan.queues, tables, options),
             *renamed_topics({*plan.topics, *published(needed)} - made_topics, options),
             *_unbounded(needed),

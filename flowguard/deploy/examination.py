@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from flowguard.deploy.account import Account
 from flowguard.deploy.accounts import check_accounts
 from flowguard.deploy.bucket_checks import check_buckets
+from flowguard.deploy.codec_uses import check_asked_codecs
 from flowguard.deploy.event_checks import check_events
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.function_checks import check_functions
@@ -40,6 +41,7 @@ def examine(
     yield from check_functions(needed, live)
     yield from check_security(needed, options, live)
     yield from check_keys(needed, options, live)
+    yield from check_asked_codecs(needed)
     yield from _clock(live, now)
     if most_runs and needed.flows:
         yield from check_runs(needed, live, now, most_runs)

@@ -50,6 +50,11 @@ class Provider:
             for function in deployment.functions
             for stream in function.streams
         ]
+        notes += [
+            f"the schedule {schedule.name} of {schedule.owner} is not played here; send its payload with "
+            f"'flowguard send'"
+            for schedule in deployment.schedules
+        ]
         if deployment.long_delays:
             self._schedule_group(deployment.scheduler_group)
         if bucket is not None:

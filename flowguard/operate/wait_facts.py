@@ -59,12 +59,24 @@ def awaited_under(seen: SeenRun, name: str) -> str | None:
 
     What another flow answers has no id, and a token is what its holder alone has.
     """
+    plan = _plan_with(seen, name)
+    awaited_id = None if plan is None else plan.names[name]
+    return None if awaited_id is None or awaited_id.startswith(SEALED_IDS) else awaited_id
+
+
+def awaited_without_id(seen: SeenRun, name: str) -> str | None:
+    """Return what the run waits for under the name, a token or a flow. None where it has an id, or is not awaited."""
+    plan = _plan_with(seen, name)
+    return None if plan is None or awaited_under(seen, name) is not None else _kind_of(name, plan.names[name])
+
+
+def _plan_with(seen: SeenRun, name: str) -> WaitPlan | None:
+    """Return the plan of the run's wait. None where the wait does not go on, or the name has no place or an answer."""
     item = seen.item
     wait = item.wait if item.status is Status.WAITING and item.cancelled_because is None else None
     if wait is None or wait.plan is None or wait.end is not None or name not in wait.waiting:
         return None
-    awaited_id = wait.plan.names.get(name)
-    return None if awaited_id is None or awaited_id.startswith(SEALED_IDS) else awaited_id
+    return wait.plan if name in wait.plan.names else None
 
 
 def _of_group(wait: Wait, group: GroupPlan) -> dict[str, Any]:
@@ -75,11 +87,11 @@ def _of_group(wait: Wait, group: GroupPlan) -> dict[str, Any]:
 
 def _of_name(name: str, wait: Wait, plan: WaitPlan, seen: SeenRun, read: ReadAnswer | None) -> dict[str, Any]:
     awaited_id = plan.names[name]
-    sealed = awaited_id is not None and awaited_id.startswith(SEALED_IDS)
+    what = _kind_of(name, awaited_id)
     facts: dict[str, Any] = {
         "name": name,
-        "what": "token" if sealed else _what(name, awaited_id),
-        "id": None if sealed else awaited_id,
+        "what": what,
+        "id": None if what == "token" else awaited_id,
         "answer": None if name not in wait.answered else "failed" if name in seen.failed_answers else "answered",
     }
     if read is not None and name in wait.answered:
@@ -87,8 +99,10 @@ def _of_name(name: str, wait: Wait, plan: WaitPlan, seen: SeenRun, read: ReadAns
     return facts
 
 
-def _what(name: str, awaited_id: str | None) -> str:
+def _kind_of(name: str, awaited_id: str | None) -> str:
     """Return the kind of what is awaited. The id of an ask begins with its name."""
     if awaited_id is None:
         return "flow"
+    if awaited_id.startswith(SEALED_IDS):
+        return "token"
     return "asked" if awaited_id.startswith(f"{name}#") else "event"

@@ -23,6 +23,7 @@ END: Final = "end"
 """The kinds of what is sealed in messages: the payload of a stage, and the end of a run or another answer."""
 
 _FIELD: Final = "flowguard.sealed"
+_CODECS: Final = "flowguard.codecs."
 
 
 class About(NamedTuple):
@@ -88,6 +89,15 @@ class Codecs:
         if self._seals and flow not in self._by_flow:
             raise SettingsError("codec", f"the flow {shown(flow)} is not known here, and may have a codec")
         return self._by_flow.get(flow)
+
+
+def is_of_another_kind(codec: Codec, other: Codec) -> bool:
+    """Answer whether a codec certainly opens nothing that another seals: they are the two kinds of flowguard's own.
+
+    Of a codec of a user's nobody knows what it opens, nor of one that is made of flowguard's.
+    """
+    kinds = {type(codec), type(other)}
+    return len(kinds) > 1 and all(kind.__module__.startswith(_CODECS) for kind in kinds)
 
 
 def opened(codec: Codec | None, sealed: bytes, about: About) -> bytes:

@@ -12,6 +12,7 @@ from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.flow import AnyFlow, takes_answers
 from flowguard.names.ids import RequestId
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor, WaitForGroup
+from flowguard.payload.codec import is_of_another_kind
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.run_orders import RESET, deadline_statement, order_attributes
@@ -209,9 +210,14 @@ class WaitPlanner(NamedTuple):
 
 def codec_problems(asking: AnyFlow, asked: Startable) -> Iterator[str]:
     """Say why the answer of a flow could not be read: that flow seals it."""
-    if asked.codec is not None and asking.codec is None:
-        fix = f"give {asking.name} one that opens what {asked.name} seals"
+    if asked.codec is None:
+        return
+    fix = f"give {asking.name} one that opens what {asked.name} seals"
+    if asking.codec is None:
         yield f"{asked.name} has a codec, which seals its answer, and {asking.name} has none; {fix}"
+    elif is_of_another_kind(asking.codec, asked.codec):
+        theirs, ours = (type(flow.codec).__name__ for flow in (asked, asking))
+        yield f"{asked.name} seals its answer by {theirs}, and {asking.name} opens by {ours}; {fix}"
 
 
 def ask_attributes(awaited_id: str, at: int, more: Mapping[str, Attribute], asker: Message) -> dict[str, Attribute]:

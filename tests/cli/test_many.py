@@ -14,12 +14,14 @@ import click
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
+from pydantic import SecretStr
 
 from flowguard.cli import main, many
 from flowguard.cli.connection import CommandTime
 from flowguard.errors import Reject
 from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
+from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from tests.aws.engines import same_clients
@@ -27,7 +29,7 @@ from tests.aws.test_indexed_runs import create_indexed
 from tests.cli.test_hostile_text import CONTROL
 from tests.cli.test_show import undoing
 from tests.scene import START, OrderState, Scene, scene
-from tests.waits import All, Late, Progress, WaitScene, asks, wait_scene
+from tests.waits import All, Cart, Late, Progress, Search, WaitScene, asks, wait_scene
 
 ORDERS = "tests.scene:Orders"
 
@@ -611,10 +613,65 @@ def for_stock(step: Step[Progress]) -> Outcome:
     return Late.when_all(stock=step.event("stock/p7"), within=timedelta(days=1))
 
 
-def test_who_waits_for_a_token_or_for_another_name_is_not_chosen(carts: tuple[WaitScene, str]) -> None:
+def test_who_waits_for_another_name_is_not_chosen(carts: tuple[WaitScene, str]) -> None:
     at, file = carts
     command = ("callback", file, *CARTS, "--all", "--name", "x", "--yes")
-    assert run(at, *command).stdout == "nothing was done, of 0 runs\n"
+    result = run(at, *command)
+    assert result.stdout == "nothing was done, of 0 runs\n"
+    assert "for 'x'" not in result.stderr
+
+
+def mixed(step: Step[Progress]) -> Outcome:
+    found = step.ask(Search, Cart(cart_id=f"s-{step.object_id}"))
+    return Late.when_all(a=step.token("a"), b=found, c=step.event("c"), within=timedelta(days=1))
+
+
+TOKEN = "by a token, which only its holder has: each is answered by its link, or not at all"
+
+
+@pytest.fixture
+def mixed_carts(tmp_path: Path) -> Iterator[tuple[WaitScene, str]]:
+    """A cart that waits for a, b and c by ids, and two that wait for a by a token and for b from a flow."""
+    settings = Settings(token_keys=SecretStr("k:an-example-that-is-long-enough-to-be-a-secret"))
+    with wait_scene(settings=settings) as at:
+        at.begin(for_a_day)
+        for name in ("c3", "c4"):
+            at.begin(mixed, object_id=name, body=f'{{"cart_id":"{name}"}}')
+        file = tmp_path / "answer.json"
+        file.write_text("7")
+        yield at, str(file)
+
+
+def test_those_that_wait_for_the_name_by_a_token_or_from_a_flow_are_counted(mixed_carts: tuple[WaitScene, str]) -> None:
+    at, file = mixed_carts
+    command = ("callback", file, *CARTS, "--all", "--yes", "--name")
+    result = run(at, *command, "a", code=1)
+    assert result.stdout == "1 RECORDED, of 1 run\n"
+    assert f"2 runs wait for 'a' {TOKEN}\n" in result.stderr
+    run(at, "cancel", "tests.waits:Carts", "c4", "--why", "sold out")
+    result = run(at, *command, "a", code=1)
+    assert (result.stdout, result.stderr.splitlines()[-2:]) == (
+        "nothing was done, of 0 runs\n",
+        ["0 runs to answer", f"1 run waits for 'a' {TOKEN}"],
+    )
+    result = run(at, *command, "b", code=1)
+    assert result.stdout == "1 RECORDED, of 1 run\n"
+    assert "1 run waits for 'b' from another flow, which alone answers\n" in result.stderr
+    assert "of 2 runs" in run(at, *command, "c").stdout
+
+
+def test_a_group_waits_for_no_name(carts: tuple[WaitScene, str]) -> None:
+    at, file = carts
+
+    def for_a_group(step: Step[Progress]) -> Outcome:
+        return Late.when_group(step.group(Search, [("a", Cart(cart_id="s-1"))]), within=timedelta(days=1))
+
+    at.begin(for_a_group, object_id="c3", body='{"cart_id":"c3"}')
+    wait = at.item("c3").wait
+    assert wait is not None
+    [shard] = wait.waiting
+    result = run(at, "callback", file, *CARTS, "--all", "--yes", "--name", shard)
+    assert (result.stdout, f"for {shard!r}" in result.stderr) == ("nothing was done, of 0 runs\n", False)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -14,13 +15,19 @@ import pytest
 from flowguard.aws.data_keys import KmsDataKeys
 from flowguard.clock import ManualClock
 from flowguard.codecs.encrypted import _HEAD, MARK, Encrypted, OpensAny, _decrypted, _read
-from flowguard.codecs.kept_keys import MOST_OPENED, KeptKeys, data_keys_here, standing_in
+from flowguard.codecs.kept_keys import KeptKeys, data_keys_here, standing_in
 from flowguard.errors import CannotOpen, DefinitionError, KeyUnavailable, SettingsError, TooLarge
 from flowguard.payload.codec import About
 from tests.codecs.fakes import Vault
 
 ABOUT = About("orders", "o1", "state run")
 MINUTES = timedelta(minutes=5)
+FEW = 5
+
+
+@pytest.fixture
+def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowguard.codecs.kept_keys.MOST_OPENED", FEW)
 
 
 def codec(vault: Vault, clock: ManualClock | None = None, key: str = "k", **options: Any) -> Encrypted:
@@ -180,10 +187,11 @@ def test_elsewhere_the_keys_of_kms_are_made_once() -> None:
     assert people._of_aws() is people._of_aws()
 
 
+@pytest.mark.usefixtures("few_kept")
 def test_a_data_key_that_is_opened_anew_is_the_newest() -> None:
     vault, clock = Vault(), ManualClock()
     kept = KeptKeys(vault, clock, 60_000)
-    names = [f"s-{number}".encode() for number in range(MOST_OPENED + 1)]
+    names = [f"s-{number}".encode() for number in range(FEW + 1)]
     for name in names:
         vault.known[name] = ("k", {}, b"secret")
     for name in names[:-1]:
@@ -281,21 +289,77 @@ def test_an_opened_data_key_is_kept_for_the_interval() -> None:
         assert sum(what == "open" for what, _ in vault.asked) == calls
 
 
+@pytest.mark.usefixtures("few_kept")
 def test_a_process_keeps_a_bounded_number_of_opened_data_keys() -> None:
     vault, clock = Vault(), ManualClock()
     kept = KeptKeys(vault, clock, 60_000)
     sealed = []
-    for number in range(MOST_OPENED + 1):
+    for number in range(FEW + 1):
         name = f"s-{number}".encode()
         vault.known[name] = ("k", {}, b"secret")
         sealed.append(name)
         assert kept.opening(name, "orders", ["k"], {}) == b"secret"
     asked = len(vault.asked)
-    assert len(kept._opened) == MOST_OPENED
+    assert len(kept._opened) == FEW
     kept.opening(sealed[1], "orders", ["k"], {})
     assert len(vault.asked) == asked
     kept.opening(sealed[0], "orders", ["k"], {})
     assert len(vault.asked) == asked + 1
+
+
+def sealing_ones(vault: Vault, count: int) -> list[bytes]:
+    """Make data keys of as many other processes."""
+    names = [f"s-{number}".encode() for number in range(count)]
+    vault.known |= {name: ("k", {}, b"secret") for name in names}
+    return names
+
+
+@pytest.mark.usefixtures("few_kept")
+def test_the_data_key_that_was_used_least_recently_makes_room() -> None:
+    vault = Vault()
+    kept = KeptKeys(vault, ManualClock(), 60_000)
+    first, second, *others = sealing_ones(vault, FEW + 1)
+    for name in (first, second, *others[:-1], first, others[-1]):
+        kept.opening(name, "orders", ["k"], {})
+    asked = len(vault.asked)
+    kept.opening(first, "orders", ["k"], {})
+    assert len(vault.asked) == asked
+    kept.opening(second, "orders", ["k"], {})
+    assert len(vault.asked) == asked + 1
+
+
+def test_among_a_thousand_senders_each_data_key_is_asked_for_once_in_an_interval() -> None:
+    vault, clock, chosen = Vault(), ManualClock(), Random(7)
+    kept = KeptKeys(vault, clock, 300_000)
+    names = sealing_ones(vault, 1_000)
+    for _ in range(6_000):
+        clock.advance(ms=40)
+        kept.opening(chosen.choice(names), "orders", ["k"], {})
+    assert len(vault.asked) == len(kept._opened) <= 1_000
+
+
+def test_no_secret_is_kept_beyond_its_time_once_another_is_opened() -> None:
+    vault, clock = Vault(), ManualClock()
+    kept = KeptKeys(vault, clock, 60_000)
+    first, second, third = sealing_ones(vault, 3)
+    kept.opening(first, "orders", ["k"], {})
+    clock.advance(seconds=30)
+    kept.opening(second, "orders", ["k"], {})
+    kept.opening(first, "orders", ["k"], {})
+    clock.advance(seconds=30)
+    kept.opening(third, "orders", ["k"], {})
+    assert [name for name, _ in kept._opened] == [second, third]
+
+
+def test_what_was_noted_of_keys_that_were_away_leaves_after_five_seconds_and_holds_no_frames() -> None:
+    vault, clock = Vault(), ManualClock()
+    kept, vault.away = KeptKeys(vault, clock, 60_000), True
+    for name in (b"first", b"second"):
+        with pytest.raises(KeyUnavailable):
+            kept.opening(name, "orders", ["k"], {})
+        clock.advance(seconds=5)
+    [((name, _), (error, _))] = kept._away.items()
+    assert (name, error.__traceback__) == (b"second", None)
 
 
 def test_a_data_key_that_nobody_opens_is_not_kept() -> None:

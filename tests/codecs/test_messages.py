@@ -322,6 +322,17 @@ def test_a_flow_without_a_codec_asks_none_that_has_one() -> None:
     assert [*codec_problems(SEALS, SEALS), *codec_problems(SEALS, PLAIN), *codec_problems(PLAIN, PLAIN)] == []
 
 
+def test_a_flow_asks_none_whose_codec_is_of_another_kind() -> None:
+    encrypts: AnyFlow = sealing(Encrypted("k"))(Script())
+    fix = "give orders one that opens what orders seals"
+    [problem] = codec_problems(SEALS, encrypts)
+    assert problem == f"orders seals its answer by Encrypted, and orders opens by Compressed; {fix}"
+    [problem] = codec_problems(encrypts, SEALS)
+    assert problem == f"orders seals its answer by Compressed, and orders opens by Encrypted; {fix}"
+    other: AnyFlow = sealing(Encrypted("another"))(Script())
+    assert [*codec_problems(encrypts, other)] == [], "an alias and an ARN may name one key"
+
+
 def test_the_text_of_an_error_is_veiled_where_the_flow_has_a_codec() -> None:
     note = ErrorNote("ValueError", "of a customer", 7)
     assert veiled(SEALS, note) == ErrorNote("ValueError", VEILED, 7)

@@ -11,12 +11,15 @@ import pytest
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.arns import codec_key_arn, statements_of
 from flowguard.deploy.audit import audited
-from flowguard.deploy.codec_uses import alias_of, flows_that_encrypt
+from flowguard.deploy.codec_uses import alias_of, asked_codec_notes, flows_that_encrypt
+from flowguard.deploy.finding import Severity
 from flowguard.deploy.foreign_policies import policies_of_others
 from flowguard.deploy.key_policy import key_policies, key_policy, keys_of
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
 from tests.deploy.exercised import needs
+from tests.deploy.planned.looked import findings, made, read
 from tests.deploy.sealing import THEIRS
 from tests.deploy.stated import stated
 
@@ -187,3 +190,53 @@ def test_the_policy_of_a_key_has_what_the_codec_does_that_names_it_by_its_id() -
 def test_the_audit_says_for_which_flows_a_key_is_used() -> None:
     text = audited(deployment(), DeployOptions())
     assert f"codec key {THEIRS}: kms:Decrypt, kms:GenerateDataKey for picks" in text
+
+
+# -- answers of flows with other codecs
+
+ANSWERS = "tests.deploy.sealed_answers"
+PARKED = "an answer that is not opened is parked, and the wait goes on to its deadline without it"
+
+
+def noted(flow: str) -> list[str]:
+    return [each for each in needs(f"{ANSWERS}:{flow}").notes if f"{flow} asks " in each]
+
+
+@pytest.mark.parametrize("flow", ["names", "alike"])
+def test_a_flow_that_names_the_key_of_the_one_that_it_asks_or_has_a_codec_like_its_is_not_noted(flow: str) -> None:
+    assert noted(flow) == []
+
+
+@pytest.mark.parametrize("flow", ["lacks", "lacks-too"])
+def test_a_key_that_the_asking_flow_does_not_name_is_noted(flow: str) -> None:
+    what = f"no key in opens= of {flow} is called 'alias/labs', which seals the answer"
+    fix = "add 'alias/labs' to it, unless the same key is there by another name"
+    assert noted(flow) == [f"{flow} asks labs, and {what}: {PARKED}; {fix}"]
+
+
+def test_of_a_codec_of_a_users_nobody_knows_what_it_opens() -> None:
+    what = "Encrypted seals the answer, which Traced is to open"
+    assert noted("unknown") == [f"unknown asks labs, and {what}: {PARKED}; see in a test that it does"]
+    assert [*asked_codec_notes(deployment().flows)] == []
+
+
+@pytest.mark.parametrize(
+    ("flow", "why"),
+    [
+        ("lean", "labs seals its answer by Encrypted, and lean opens by Compressed; give lean one that"),
+        ("bare", "labs has a codec, which seals its answer, and bare has none; give bare one that"),
+    ],
+)
+def test_what_will_never_open_the_answer_is_not_deployed(flow: str, why: str) -> None:
+    with pytest.raises(CannotDeploy, match=f"{flow} asks labs: {why} opens what labs seals"):
+        needs(f"{ANSWERS}:{flow}")
+
+
+@pytest.mark.parametrize(("flow", "rules"), [("lacks", ["answer-sealed"]), ("names", [])])
+def test_the_doctor_notes_it_too(flow: str, rules: list[str]) -> None:
+    options = DeployOptions()
+    text, needed = made(f"{ANSWERS}:{flow}", options, "cloudformation")
+    found = [each for each in findings(read(text, "cloudformation"), needed, options) if "asks labs" in each.what]
+    assert [(each.rule, each.severity, each.resource) for each in found] == [
+        (rule, Severity.NOTE, "lacks") for rule in rules
+    ]

@@ -119,6 +119,16 @@ def test_the_scheduler_has_the_group_of_long_delays(aws: EmbeddedAWS) -> None:
     assert deployment.scheduler_group in {one.get("Name") for one in groups}
 
 
+@pytest.mark.usefixtures("aws")
+def test_a_schedule_is_noted_for_nobody_plays_it_here() -> None:
+    told = "is not played here; send its payload with 'flowguard send'"
+    assert [note for note in provided(deployment_of("tests.deploy.ticking")) if "schedule" in note] == [
+        f"the schedule reports-daily of reports {told}",
+        f"the schedule reports-monthly of reports {told}",
+        f"the schedule sweeps-tick of sweeps {told}",
+    ]
+
+
 def test_the_bucket_of_long_texts_is_there(aws: EmbeddedAWS) -> None:
     provided(deployment_of("flows.orders.handlers"), "texts")
     provided(deployment_of("flows.orders.handlers"), "texts")

@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from flowguard.codecs import Compressed
+from flowguard.codecs import Compressed, Encrypted
 from flowguard.errors import CannotOpen, KeyUnavailable, SettingsError
-from flowguard.payload.codec import About, Codec, Codecs, opened, opened_text, sealed_text, text_of_sealed
+from flowguard.payload.codec import (
+    About,
+    Codec,
+    Codecs,
+    is_of_another_kind,
+    opened,
+    opened_text,
+    sealed_text,
+    text_of_sealed,
+)
 
 ABOUT = About("orders", "o1", "payload")
 
@@ -102,3 +111,26 @@ def test_what_is_no_text_at_all_is_a_mistake_of_ours() -> None:
     nothing: Any = None
     with pytest.raises(TypeError):
         text_of_sealed(Compressed(), nothing, ABOUT)
+
+
+class Both(Compressed):
+    """A user's own, made of flowguard's. It may open what another has sealed."""
+
+
+@pytest.mark.parametrize(
+    ("codec", "other", "is_another"),
+    [
+        (Compressed(), Encrypted("k"), True),
+        (Encrypted("k"), Compressed(), True),
+        (Compressed(), Compressed(), False),
+        (Encrypted("k"), Encrypted("other"), False),
+        (Both(), Encrypted("k"), False),
+        (Encrypted("k"), Both(), False),
+        (Raises(ValueError()), Encrypted("k"), False),
+        (Compressed(), Raises(ValueError()), False),
+    ],
+)
+def test_only_the_two_kinds_of_flowguards_own_certainly_open_nothing_of_each_other(
+    codec: Codec, other: Codec, is_another: bool
+) -> None:
+    assert is_of_another_kind(codec, other) is is_another
