@@ -22,6 +22,8 @@ from flowguard.worker.start_rule import LONGEST_BODY, header_key
 from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
 from tests.start_door import FORMATS, SIGNED, At, Died, Door, Reply, ask_with_secrets, event_of, record_of, throttled
 
+A_YEAR = timedelta(days=365)
+
 
 @pytest.fixture
 def shop() -> Iterator[Scene]:
@@ -125,6 +127,32 @@ def test_whenever_the_function_dies_a_repeat_is_the_same_request(
     assert {(message["id"], message["at"]) for message in messages} == {(messages[0]["id"], str(START))}
     assert door.post() == reply
     assert door.started() == []
+
+
+def test_as_long_as_a_key_is_known_so_is_the_run_that_a_dead_function_has_started() -> None:
+    """The repeat sends the request again, and the run item says that it was carried out."""
+
+    def remembering(script: Script) -> Any:
+        class Remembering(Flow, name="orders", object_id="order_id", dead_letters="dead", remember=A_YEAR):
+            stages = two_stages(script)
+
+        return Remembering
+
+    with scene(remembering) as shop:
+        door = Door(shop, keep=A_YEAR)
+        door.fault = At("UpdateItem", 2)
+        with pytest.raises(Died):
+            door.post()
+        door.fault = None
+        door.work()
+        handled, item = list(shop.script.handled), shop.item()
+        shop.clock.advance(seconds=int(A_YEAR.total_seconds()) - 1)
+        assert item is not None
+        assert item.ttl * 1000 >= shop.clock.now()
+        door.post()
+        assert door.calls.count("sqs", "SendMessageBatch") == 1
+        door.work()
+        assert shop.script.handled == handled
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4], ids=["claim", "queue", "send", "completion"])
@@ -237,9 +265,9 @@ def test_a_mistake_in_what_shows_results_is_no_reason_to_deny_that_a_run_was_sta
 def test_a_repeat_that_looks_for_a_run_of_which_nothing_is_known_is_told_so(
     shop: Scene, waits: str, status: int
 ) -> None:
-    door = Door(shop, keep=timedelta(days=365), wait=timedelta(seconds=5))
+    door = Door(shop, wait=timedelta(seconds=5))
     door.post(prefer="wait=0")
-    shop.clock.advance(seconds=60 * 86_400)
+    shop.clock.advance(seconds=20 * 86_400)
     assert door.post(prefer=f"wait={waits}").status == status
 
 
@@ -824,6 +852,12 @@ def test_a_request_that_the_flow_ignores_says_so() -> None:
         ),
         ({"object_field": "order_id", "wait": timedelta(seconds=-1)}, "write 0:00:00 or more"),
         ({"object_field": "order_id", "keep": timedelta(seconds=59)}, "keep is 0:00:59; write 0:01:00 or more"),
+        ({"object_field": "order_id", "keep": 5}, "keep is 5, which has no unit"),
+        (
+            {"object_field": "order_id", "keep": timedelta(days=28, seconds=1)},
+            "keep is 28 days, 0:00:01, and a run of the flow may be forgotten after 28 days, 0:00:00; a repeat would "
+            "start it anew then. Write that, or a longer remember= of the flow",
+        ),
         ({"object_field": "order_id", "key_field": "a..b"}, "key_field is 'a..b'"),
         ({"object_field": "order_id", "shows_result": None}, "shows_result is None"),
     ],
@@ -834,6 +868,15 @@ def test_a_wrong_definition_is_refused_with_its_fix(options: dict[str, Any], pro
     [text] = refused.value.problems
     assert problem in text
     assert ("at most" in text) is ("wait" in options and "no unit" not in text)
+
+
+def test_a_key_may_be_known_for_as_long_as_its_run() -> None:
+    class Short(Flow, name="orders", object_id="order_id", retention=timedelta(days=1)):
+        stages = two_stages(Script())
+
+    assert start_handler(Short, object_field="order_id", keep=timedelta(days=2)).rule.keep == timedelta(days=2)
+    with pytest.raises(DefinitionError, match="may be forgotten after 2 days"):
+        start_handler(Short, object_field="order_id")
 
 
 def test_the_longest_wait_is_one() -> None:
