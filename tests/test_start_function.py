@@ -288,6 +288,34 @@ def test_keys_of_two_callers_are_two_keys(shop: Scene) -> None:
     assert len(door.started()) == 2
 
 
+def by_certificate(form: str, **names: str) -> dict[str, Any]:
+    """Return the event of a gateway that asks its clients for a certificate."""
+    headers = {"content-type": "application/json", "idempotency-key": "k"}
+    event = event_of(form, "POST", '{"order_id":"o1"}', headers)
+    certificate = {"subjectDN": "CN=a", "issuerDN": "CN=ca", "serialNumber": "1", **names}
+    event["requestContext"]["authentication" if form == "http" else "identity"] = {"clientCert": certificate}
+    return event
+
+
+@pytest.mark.parametrize("form", ["http", "rest"])
+def test_clients_with_two_certificates_share_no_key(shop: Scene, form: str) -> None:
+    door = Door(shop)
+    first = door.ask(by_certificate(form))
+    assert door.ask(by_certificate(form, serialNumber="2")) == first
+    others = [by_certificate(form, subjectDN="CN=b"), by_certificate(form, issuerDN="CN=another")]
+    assert len({first.watch, *(door.ask(other).watch for other in others)}) == 3
+    assert len(door.started()) == 3
+
+
+def test_a_certificate_without_a_subject_names_nobody_but_by_a_function(shop: Scene) -> None:
+    event = by_certificate("http", subjectDN="")
+    door = Door(shop)
+    assert (door.ask(event).status, door.started()) == (500, [])
+    assert "a certificate without a subject" in door.events[-1][1]["why"]
+    by_number = Door(shop, caller=lambda request: request.claims["serialNumber"])
+    assert by_number.ask(event).watch != by_number.ask(by_certificate("http", subjectDN="", serialNumber="2")).watch
+
+
 def test_a_function_may_name_the_caller(shop: Scene) -> None:
     door = Door(shop, caller=lambda request: request.headers["x-tenant"])
     first = door.post(x_tenant="a")
@@ -310,7 +338,10 @@ def test_no_key_is_taken_of_a_caller_whom_the_authorizer_does_not_name(
     door = Door(shop, key_required=False)
     refused = door.ask(by_lambda(context, "k"))
     assert (refused.status, refused.content["error"], door.started()) == (500, "BROKEN", [])
-    why = "the authorizer names no sender: what it says has no principalId and no sub; name it by caller="
+    why = (
+        "the gateway names no sender: what its authorizer says has no principalId and no sub, or it is a certificate "
+        "without a subject; name it by caller="
+    )
     assert door.events == [("broken", {"record": "HTTP", "flow": "orders", "why": f"500: ReaderBroken: {why}"})]
     assert door.ask(by_lambda(context, None)).status == 202  # without a key nobody meets another's run
 

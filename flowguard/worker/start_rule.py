@@ -106,7 +106,8 @@ class StartRule(NamedTuple):
         if self.caller is None:
             if seen.claims and not seen.caller:
                 raise ReaderBroken(
-                    "the authorizer names no sender: what it says has no principalId and no sub; name it by caller="
+                    "the gateway names no sender: what its authorizer says has no principalId and no sub, or it is a "
+                    "certificate without a subject; name it by caller="
                 )
             return seen.caller
         try:
