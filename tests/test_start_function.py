@@ -13,12 +13,16 @@ import pytest
 
 from flowguard import PER_REQUEST, Reject, Settings, StartRequest
 from flowguard.aws.services import aws_services
+from flowguard.codecs import Encrypted
+from flowguard.codecs.kept_keys import standing_in
 from flowguard.errors import DefinitionError, EnvelopeError
 from flowguard.flow import IGNORE, Flow
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.start_function import StartHandler, start_handler
 from flowguard.worker.start_rule import LONGEST_BODY, header_key
+from tests.codecs.fakes import Vault
+from tests.codecs.test_outage import sealing
 from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
 from tests.start_door import FORMATS, SIGNED, At, Died, Door, Reply, ask_with_secrets, event_of, record_of, throttled
 
@@ -863,6 +867,41 @@ def test_a_request_that_the_flow_ignores_says_so() -> None:
         shop.clock.advance(seconds=1)
         watch = door.post("b").watch
         assert door.get(watch).content == {"state": "ignored"}
+
+
+@pytest.fixture
+def sealed() -> Iterator[tuple[Scene, Vault, Encrypted]]:
+    vault, codec = Vault(), Encrypted("k")
+    with scene(sealing(codec)) as shop, standing_in(vault):
+        yield shop, vault, codec
+
+
+def test_a_result_that_nobody_here_opens_is_that_of_a_run_that_has_ended(
+    sealed: tuple[Scene, Vault, Encrypted],
+) -> None:
+    shop, vault, codec = sealed
+    door = Door(shop, wait=timedelta(seconds=5), shows_result=True)
+    watch = door.post(prefer="wait=0").watch
+    door.work()
+    codec._kept = None
+    vault.known.clear()
+    for reply in (door.get(watch), door.post()):
+        assert (reply.status, reply.content["state"], reply.content["error"]) == (200, "done", "CannotOpen")
+        assert reply.content.keys() <= {"watch", "state", "error"}
+
+
+def test_while_the_keys_are_away_a_look_says_nothing_of_a_start(sealed: tuple[Scene, Vault, Encrypted]) -> None:
+    shop, vault, codec = sealed
+    door, closed = Door(shop, shows_result=True), Door(shop)
+    watch = door.post().watch
+    door.work()
+    codec._kept, vault.away = None, True
+    assert closed.get(watch).content == {"state": "done"}
+    reply = door.get(watch)
+    assert (reply.status, reply.headers["Retry-After"]) == (503, "2")
+    assert reply.content == {"error": "UNAVAILABLE", "detail": "It is not known where the run stands. Ask again."}
+    codec._kept, vault.away = None, False
+    assert door.get(watch).content["result"] == {"total": 7}
 
 
 # -- a definition -----------------------------------------------------------------------------------------------------
