@@ -108,9 +108,11 @@ def start_handler(  # noqa: PLR0913 - options, each with a default
     ``key_field``       what of the body names a request without the header: a path, several, or a function of the body
     ``key_required``    False takes requests without any key, each as a new one
     ``caller``          names who has sent a request: keys of two callers are two keys. Without it that is who the
-                        gateway's authorizer says it is; where that says no name, requests with a key get a 500
+                        gateway's authorizer says it is, or whom the client's certificate names; where these say no
+                        name, requests with a key get a 500
     ``wait``            how long a request is held for its run's end, at most 25 s; ``Prefer: wait=N`` asks for less
-    ``keep``            how long a key is known, and its link good
+    ``keep``            how long a key is known, and its link good; no longer than the flow remembers its runs, which is
+                        twice its ``retention``, or its ``remember``
     ``shows_result``    whether a reader gets the result: True for all who have the link or repeat the request, or a
                         function of request and object id
     ``observers``       those of :func:`lambda_handler`

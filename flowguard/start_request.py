@@ -12,9 +12,9 @@ class StartRequest(NamedTuple):
     """A request to start a run, or to watch one.
 
     ``body`` is its JSON, parsed; None where a run is watched. ``claims`` is what the gateway's authorizer says of the
-    sender, such as ``claims["sub"]``: no request can set it. ``caller`` is the name that follows from them, empty where
-    nobody was authorized, or where they name nobody. The names in ``headers`` are in lower case. ``query`` has each
-    field in its order.
+    sender, such as ``claims["sub"]``, or else the client's certificate, ``claims["subjectDN"]``: no request can set it.
+    ``caller`` is the name that follows from them, empty where nobody was authorized, or where they name nobody. The
+    names in ``headers`` are in lower case. ``query`` has each field in its order.
     """
 
     body: Any

@@ -13,14 +13,20 @@ import pytest
 
 from flowguard import PER_REQUEST, Reject, Settings, StartRequest
 from flowguard.aws.services import aws_services
+from flowguard.codecs import Encrypted
+from flowguard.codecs.kept_keys import standing_in
 from flowguard.errors import DefinitionError, EnvelopeError
 from flowguard.flow import IGNORE, Flow
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.start_function import StartHandler, start_handler
 from flowguard.worker.start_rule import LONGEST_BODY, header_key
+from tests.codecs.fakes import Vault
+from tests.codecs.test_outage import sealing
 from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
 from tests.start_door import FORMATS, SIGNED, At, Died, Door, Reply, ask_with_secrets, event_of, record_of, throttled
+
+A_YEAR = timedelta(days=365)
 
 
 @pytest.fixture
@@ -125,6 +131,32 @@ def test_whenever_the_function_dies_a_repeat_is_the_same_request(
     assert {(message["id"], message["at"]) for message in messages} == {(messages[0]["id"], str(START))}
     assert door.post() == reply
     assert door.started() == []
+
+
+def test_as_long_as_a_key_is_known_so_is_the_run_that_a_dead_function_has_started() -> None:
+    """The repeat sends the request again, and the run item says that it was carried out."""
+
+    def remembering(script: Script) -> Any:
+        class Remembering(Flow, name="orders", object_id="order_id", dead_letters="dead", remember=A_YEAR):
+            stages = two_stages(script)
+
+        return Remembering
+
+    with scene(remembering) as shop:
+        door = Door(shop, keep=A_YEAR)
+        door.fault = At("UpdateItem", 2)
+        with pytest.raises(Died):
+            door.post()
+        door.fault = None
+        door.work()
+        handled, item = list(shop.script.handled), shop.item()
+        shop.clock.advance(seconds=int(A_YEAR.total_seconds()) - 1)
+        assert item is not None
+        assert item.ttl * 1000 >= shop.clock.now()
+        door.post()
+        assert door.calls.count("sqs", "SendMessageBatch") == 1
+        door.work()
+        assert shop.script.handled == handled
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4], ids=["claim", "queue", "send", "completion"])
@@ -237,9 +269,9 @@ def test_a_mistake_in_what_shows_results_is_no_reason_to_deny_that_a_run_was_sta
 def test_a_repeat_that_looks_for_a_run_of_which_nothing_is_known_is_told_so(
     shop: Scene, waits: str, status: int
 ) -> None:
-    door = Door(shop, keep=timedelta(days=365), wait=timedelta(seconds=5))
+    door = Door(shop, wait=timedelta(seconds=5))
     door.post(prefer="wait=0")
-    shop.clock.advance(seconds=60 * 86_400)
+    shop.clock.advance(seconds=20 * 86_400)
     assert door.post(prefer=f"wait={waits}").status == status
 
 
@@ -258,6 +290,34 @@ def test_keys_of_two_callers_are_two_keys(shop: Scene) -> None:
     assert first.watch == reply_to({**ann, "iat": "later"}).watch
     assert first.watch != reply_to(bob).watch
     assert len(door.started()) == 2
+
+
+def by_certificate(form: str, **names: str) -> dict[str, Any]:
+    """Return the event of a gateway that asks its clients for a certificate."""
+    headers = {"content-type": "application/json", "idempotency-key": "k"}
+    event = event_of(form, "POST", '{"order_id":"o1"}', headers)
+    certificate = {"subjectDN": "CN=a", "issuerDN": "CN=ca", "serialNumber": "1", **names}
+    event["requestContext"]["authentication" if form == "http" else "identity"] = {"clientCert": certificate}
+    return event
+
+
+@pytest.mark.parametrize("form", ["http", "rest"])
+def test_clients_with_two_certificates_share_no_key(shop: Scene, form: str) -> None:
+    door = Door(shop)
+    first = door.ask(by_certificate(form))
+    assert door.ask(by_certificate(form, serialNumber="2")) == first
+    others = [by_certificate(form, subjectDN="CN=b"), by_certificate(form, issuerDN="CN=another")]
+    assert len({first.watch, *(door.ask(other).watch for other in others)}) == 3
+    assert len(door.started()) == 3
+
+
+def test_a_certificate_without_a_subject_names_nobody_but_by_a_function(shop: Scene) -> None:
+    event = by_certificate("http", subjectDN="")
+    door = Door(shop)
+    assert (door.ask(event).status, door.started()) == (500, [])
+    assert "a certificate without a subject" in door.events[-1][1]["why"]
+    by_number = Door(shop, caller=lambda request: request.claims["serialNumber"])
+    assert by_number.ask(event).watch != by_number.ask(by_certificate("http", subjectDN="", serialNumber="2")).watch
 
 
 def test_a_function_may_name_the_caller(shop: Scene) -> None:
@@ -282,7 +342,10 @@ def test_no_key_is_taken_of_a_caller_whom_the_authorizer_does_not_name(
     door = Door(shop, key_required=False)
     refused = door.ask(by_lambda(context, "k"))
     assert (refused.status, refused.content["error"], door.started()) == (500, "BROKEN", [])
-    why = "the authorizer names no sender: what it says has no principalId and no sub; name it by caller="
+    why = (
+        "the gateway names no sender: what its authorizer says has no principalId and no sub, or it is a certificate "
+        "without a subject; name it by caller="
+    )
     assert door.events == [("broken", {"record": "HTTP", "flow": "orders", "why": f"500: ReaderBroken: {why}"})]
     assert door.ask(by_lambda(context, None)).status == 202  # without a key nobody meets another's run
 
@@ -806,6 +869,41 @@ def test_a_request_that_the_flow_ignores_says_so() -> None:
         assert door.get(watch).content == {"state": "ignored"}
 
 
+@pytest.fixture
+def sealed() -> Iterator[tuple[Scene, Vault, Encrypted]]:
+    vault, codec = Vault(), Encrypted("k")
+    with scene(sealing(codec)) as shop, standing_in(vault):
+        yield shop, vault, codec
+
+
+def test_a_result_that_nobody_here_opens_is_that_of_a_run_that_has_ended(
+    sealed: tuple[Scene, Vault, Encrypted],
+) -> None:
+    shop, vault, codec = sealed
+    door = Door(shop, wait=timedelta(seconds=5), shows_result=True)
+    watch = door.post(prefer="wait=0").watch
+    door.work()
+    codec._kept = None
+    vault.known.clear()
+    for reply in (door.get(watch), door.post()):
+        assert (reply.status, reply.content["state"], reply.content["error"]) == (200, "done", "CannotOpen")
+        assert reply.content.keys() <= {"watch", "state", "error"}
+
+
+def test_while_the_keys_are_away_a_look_says_nothing_of_a_start(sealed: tuple[Scene, Vault, Encrypted]) -> None:
+    shop, vault, codec = sealed
+    door, closed = Door(shop, shows_result=True), Door(shop)
+    watch = door.post().watch
+    door.work()
+    codec._kept, vault.away = None, True
+    assert closed.get(watch).content == {"state": "done"}
+    reply = door.get(watch)
+    assert (reply.status, reply.headers["Retry-After"]) == (503, "2")
+    assert reply.content == {"error": "UNAVAILABLE", "detail": "It is not known where the run stands. Ask again."}
+    codec._kept, vault.away = None, False
+    assert door.get(watch).content["result"] == {"total": 7}
+
+
 # -- a definition -----------------------------------------------------------------------------------------------------
 
 
@@ -824,6 +922,12 @@ def test_a_request_that_the_flow_ignores_says_so() -> None:
         ),
         ({"object_field": "order_id", "wait": timedelta(seconds=-1)}, "write 0:00:00 or more"),
         ({"object_field": "order_id", "keep": timedelta(seconds=59)}, "keep is 0:00:59; write 0:01:00 or more"),
+        ({"object_field": "order_id", "keep": 5}, "keep is 5, which has no unit"),
+        (
+            {"object_field": "order_id", "keep": timedelta(days=28, seconds=1)},
+            "keep is 28 days, 0:00:01, and a run of the flow may be forgotten after 28 days, 0:00:00; a repeat would "
+            "start it anew then. Write that, or a longer remember= of the flow",
+        ),
         ({"object_field": "order_id", "key_field": "a..b"}, "key_field is 'a..b'"),
         ({"object_field": "order_id", "shows_result": None}, "shows_result is None"),
     ],
@@ -834,6 +938,15 @@ def test_a_wrong_definition_is_refused_with_its_fix(options: dict[str, Any], pro
     [text] = refused.value.problems
     assert problem in text
     assert ("at most" in text) is ("wait" in options and "no unit" not in text)
+
+
+def test_a_key_may_be_known_for_as_long_as_its_run() -> None:
+    class Short(Flow, name="orders", object_id="order_id", retention=timedelta(days=1)):
+        stages = two_stages(Script())
+
+    assert start_handler(Short, object_field="order_id", keep=timedelta(days=2)).rule.keep == timedelta(days=2)
+    with pytest.raises(DefinitionError, match="may be forgotten after 2 days"):
+        start_handler(Short, object_field="order_id")
 
 
 def test_the_longest_wait_is_one() -> None:

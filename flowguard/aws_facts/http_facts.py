@@ -118,6 +118,16 @@ HTTP_FACTS: Final = (
         by_hand="Needs gateways with an authorizer of each kind.",
     ),
     Fact(
+        name="gateway-certificates",
+        sentence="Under mutual TLS the certificate of the client is in `requestContext`, too: as "
+        "`authentication.clientCert` in the form 2.0, as `identity.clientCert` in the form 1.0, with `subjectDN`, "
+        "`issuerDN` and `serialNumber`. It is null, or not there, elsewhere, as by the gateway's default endpoint.",
+        source=_HTTP,
+        relied_on_by=("wire/http_claims.py:read_claims", "docs/guides/start-over-http.md"),
+        engines=NOWHERE,
+        by_hand="Needs a domain with a truststore.",
+    ),
+    Fact(
         name="alb-payload",
         sentence="A load balancer takes and returns at most 1 MB by a function.",
         source=_ALB,

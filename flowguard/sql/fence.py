@@ -49,9 +49,13 @@ ADD: Final = f"""INSERT INTO {TABLE}
 READ: Final = f"""SELECT request_id, requested_at, hop, reset_by, epoch, written_at, results FROM {TABLE}
     WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
 
+_PLACE: Final = f"'{TABLE}'::regclass::oid::text"
+"""Which table of PostgreSQL the name is in this statement. A ``search_path`` that is set makes another one of it."""
+
 LOCK: Final = f"""{ADD.replace("NOTHING", f"UPDATE SET hop = {TABLE}.hop")}
-    RETURNING request_id, requested_at, hop, reset_by, epoch, written_at, results, pg_current_xact_id()::text"""
-"""Both in PostgreSQL, with the number of the transaction. Copies of the hop wait here.
+    RETURNING request_id, requested_at, hop, reset_by, epoch, written_at, results, {_PLACE},
+    pg_current_xact_id()::text"""
+"""Both in PostgreSQL, with the table that it is, and the number of the transaction. Copies of the hop wait here.
 
 This and :data:`WRITE_SAME` find the row by its key and no scan: at SERIALIZABLE a scan of a small table would be a read
 of all its rows, and workers of other objects would fail.
@@ -65,11 +69,14 @@ WRITE_SAME: Final = f"""INSERT INTO {TABLE}
     (flow, object_id, request_id, requested_at, hop, reset_by, epoch, results, written_at)
     SELECT CAST(:flow AS text), CAST(:object_id AS text), CAST(:request_id AS text), CAST(:requested_at AS bigint),
     CAST(:hop AS bigint), CAST(:reset_by AS text), CAST(:epoch AS bigint), CAST(:results AS text),
-    CAST(:written_at AS bigint) WHERE pg_current_xact_id()::text = :transaction
+    CAST(:written_at AS bigint) WHERE pg_current_xact_id()::text = :transaction AND {_PLACE} = :place
     ON CONFLICT (flow, object_id) DO UPDATE SET request_id = excluded.request_id,
     requested_at = excluded.requested_at, hop = excluded.hop, reset_by = excluded.reset_by, epoch = excluded.epoch,
     results = excluded.results, written_at = excluded.written_at RETURNING hop"""
-"""The same in PostgreSQL, in the transaction of that number alone."""
+"""The same in PostgreSQL, in the transaction of that number and in that table alone."""
+
+NUMBER: Final = "SELECT pg_current_xact_id()::text"
+"""What tells apart why nothing was written: it is asked only then."""
 
 
 def _forgetting(flow: str, object_id: str) -> str:
@@ -88,6 +95,12 @@ AFTER: Final = ""
 HAS_ENDED: Final = (
     "the statements of step.sql have ended its transaction; leave COMMIT and ROLLBACK to the step. What they have "
     "committed stays, and is not remembered"
+)
+
+HAS_MOVED: Final = (
+    f"the statements of step.sql have set search_path, and the {TABLE} that was locked is not the one that is "
+    f"found now; keep {TABLE} in one schema alone, and let each search_path end with that schema. The step has "
+    "committed nothing"
 )
 
 
@@ -116,6 +129,10 @@ class SqlDatabase(Protocol):
 
         Raises :class:`ConnectionLost` where a connection that was kept cannot begin one.
         """
+
+
+class NoFence(RunFailed):
+    """The database has no table for the fences. Nothing was written."""
 
 
 class ConnectionLost(FlowguardError):
@@ -259,20 +276,29 @@ def _made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[
 
 
 class LockedRow:
-    """The row of an object in PostgreSQL, and the number of the transaction in which it is locked."""
+    """The row of an object in PostgreSQL, the table and the number of the transaction in which it is locked."""
 
     def __init__(self, rows: Callable[[str, Mapping[str, str | int]], Sequence[Sequence[Any]]]) -> None:
         self._rows = rows
-        self._transaction = ""
+        self._locked_in: dict[str, str] = {}
 
     def locked(self, place: Mapping[str, str | int]) -> Sequence[Any]:
         (row,) = self._rows(LOCK, place)
-        *values, number = row
-        self._transaction = _text(number)
+        *values, table, number = row
+        self._locked_in = {"place": _text(table), "transaction": _text(number)}
         return values
 
     def written(self, values: Mapping[str, str | int]) -> bool:
-        return len(self._rows(WRITE_SAME, {**values, "transaction": self._transaction})) == 1
+        """Write the row. Raises :class:`RunFailed` if its name is by now another table, or none."""
+        try:
+            if self._rows(WRITE_SAME, {**values, **self._locked_in}):
+                return True
+            ((number,),) = self._rows(NUMBER, {})
+        except NoFence:
+            raise RunFailed(HAS_MOVED) from None
+        if _text(number) != self._locked_in["transaction"]:
+            return False
+        raise RunFailed(HAS_MOVED)
 
 
 def _text(value: Any) -> Any:

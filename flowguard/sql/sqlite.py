@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from flowguard.errors import RunFailed
-from flowguard.sql.fence import ADD, READ, TABLE, WRITE, Transaction, check_connect, checked_connection
+from flowguard.sql.fence import ADD, READ, TABLE, WRITE, NoFence, Transaction, check_connect, checked_connection
 
 
 class SQLite:
@@ -73,6 +72,6 @@ class SQLiteTransaction:
         return True
 
 
-def no_table() -> RunFailed:
+def no_table() -> NoFence:
     """Return what says that a database has no table for the fences."""
-    return RunFailed(f"the database has no table {TABLE}; make it with flowguard.sql.SCHEMA. Nothing was written")
+    return NoFence(f"the database has no table {TABLE}; make it with flowguard.sql.SCHEMA. Nothing was written")

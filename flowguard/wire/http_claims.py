@@ -1,4 +1,4 @@
-"""What the authorizer of a gateway says of the sender of a request, read from the event.
+"""What a gateway says of the sender of a request, read from the event.
 
 ::
 
@@ -8,6 +8,11 @@
     requestContext.authorizer.claims         REST API, Cognito; HTTP API in format 1.0, JWT authorizer
     requestContext.authorizer                REST API, Lambda authorizer
     requestContext.identity.userArn          REST API, signed with SigV4
+
+Where there is no authorizer, and the gateway asks its clients for a certificate (mutual TLS)::
+
+    requestContext.authentication.clientCert HTTP API
+    requestContext.identity.clientCert       REST API; HTTP API in format 1.0
 
 The gateway writes all of it, so that no request can.
 """
@@ -25,7 +30,7 @@ class HttpClaims(NamedTuple):
     """What is known of a sender.
 
     ``caller`` is one text for it, the same with each request. It is empty for nobody, who has no claims either, and for
-    somebody whom an authorizer let in without a name.
+    somebody whom an authorizer let in without a name, or whose certificate has none.
     """
 
     claims: Mapping[str, Any]
@@ -47,7 +52,8 @@ def read_claims(event: Mapping[str, Any]) -> HttpClaims:
     if iam := _object(authorizer, "iam") or _signer(context):
         return HttpClaims(iam, _caller("iam", *_signed_by(iam)))
     if authorizer in _NO_AUTHORIZER:
-        return NOBODY
+        certificate = _certificate(context)
+        return HttpClaims(certificate, _held_by(certificate))
     claims = _object(authorizer, "lambda") or authorizer
     principal = _caller("lambda", _name(claims, "principalId"))
     return HttpClaims(claims, principal or _caller("lambda", *_subject(claims)))
@@ -69,6 +75,18 @@ def _signed_by(iam: Mapping[str, Any]) -> list[str]:
     role = _role(_text(iam, "userArn"))
     identity = _text(_object(iam, "cognitoIdentity"), "identityId") or _text(iam, "cognitoIdentityId")
     return [role, identity] if identity else [role]
+
+
+def _certificate(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the certificate of the client. Without mutual TLS the gateway writes null, or nothing."""
+    of_format_2 = _object(_object(context, "authentication"), "clientCert")
+    return of_format_2 or _object(_object(context, "identity"), "clientCert")
+
+
+def _held_by(certificate: Mapping[str, Any]) -> str:
+    """Return who holds a certificate, the same once it is renewed. Two issuers may give one subject to two parties."""
+    subject, issuer = _text(certificate, "subjectDN"), _text(certificate, "issuerDN")
+    return _caller("mtls", subject, issuer) if issuer else ""
 
 
 def _subject(claims: Mapping[str, Any]) -> tuple[str | int, Any]:

@@ -76,7 +76,12 @@ class HttpStarts(NamedTuple):
 
     def _looked(self, request: HttpRequest, room: int) -> HttpResponse:
         links = request.values("run")
-        seen = self.look(request, links[0]) if len(links) == 1 else None
+        try:
+            seen = self.look(request, links[0]) if len(links) == 1 else None
+        except (LinkExpired, ReaderBroken):
+            raise
+        except Exception as error:  # whatever it is, it says nothing of what was started
+            return _try_again("It is not known where the run stands. Ask again.", error)
         if seen is None:
             return json_response(404, {"error": "NOT_FOUND", "detail": "This link watches no run."})
         return _seen(200, seen, {}, room)
@@ -132,7 +137,10 @@ def _problem(error: Exception) -> HttpResponse:
 
 def _unavailable(error: Exception) -> HttpResponse:
     """Return the response where it is not known whether a run was started."""
-    detail = "It is not known whether the run was started. Send the same again: a key starts one run."
+    return _try_again("It is not known whether the run was started. Send the same again: a key starts one run.", error)
+
+
+def _try_again(detail: str, error: Exception) -> HttpResponse:
     response = _refused(503, "UNAVAILABLE", detail, error)
     return response._replace(headers={**response.headers, "Retry-After": str(LOOK_AGAIN_AFTER)})
 

@@ -19,6 +19,7 @@ from flowguard.payload.encoding import Payload, decode, encode, problems_of, sen
 from flowguard.start_request import StartRequest
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.http_request import HttpRequest
+from flowguard.worker.lifetimes import lifetimes_of
 
 ReadStart = Callable[[StartRequest], tuple[str | None, Payload] | None]
 """Makes the object and the payload of a request. None: its sender may not start this."""
@@ -105,7 +106,8 @@ class StartRule(NamedTuple):
         if self.caller is None:
             if seen.claims and not seen.caller:
                 raise ReaderBroken(
-                    "the authorizer names no sender: what it says has no principalId and no sub; name it by caller="
+                    "the gateway names no sender: what its authorizer says has no principalId and no sub, or it is a "
+                    "certificate without a subject; name it by caller="
                 )
             return seen.caller
         try:
@@ -170,12 +172,25 @@ class StartRule(NamedTuple):
                 yield f"{name} {problem}"
             elif not least <= span <= most:
                 yield f"{name} is {span}; write {least} or more" + (f", and {most} at most" if name == "wait" else "")
+        yield from self._keep_problems()
         for name in ("read", "caller"):
             if (value := getattr(self, name)) is not None and not callable(value):
                 yield f"{name} is {shown(value)}; give it a function of the request"
         shows: object = self.shows_result
         if not isinstance(shows, bool) and not callable(shows):
             yield f"shows_result is {shown(shows)}; write True, False or a function of request and object"
+
+    def _keep_problems(self) -> Iterator[str]:
+        """Yield what is wrong with a key that is known for longer than its run.
+
+        Where the function died before it noted what it had started, a repeat sends the same request again, and the run
+        item alone says that it was carried out.
+        """
+        known_for = timedelta(milliseconds=lifetimes_of(self.flow).of_run(0))
+        if not span_problem(self.keep) and self.keep > known_for:
+            whose = f"and a run of the flow may be forgotten after {known_for}"
+            fix = "Write that, or a longer remember= of the flow"
+            yield f"keep is {self.keep}, {whose}; a repeat would start it anew then. {fix}"
 
     def _object_problems(self) -> Iterator[str]:
         given = [name for name in ("object_field", "read") if getattr(self, name) is not None]

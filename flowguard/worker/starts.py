@@ -97,14 +97,9 @@ class Starts:
             link, is_repeat = self._sent(asked, None, now), False
         else:
             link, is_repeat = self._once(asked, asked.key, now)
-        seen = self._awaited(link, wanted, is_repeat=is_repeat)
+        seen = self._awaited(link, wanted, lambda: self._may_show(request, link), is_repeat=is_repeat)
         if seen.progress is Progress.FORGOTTEN:
             raise LinkExpired("the run item has expired")
-        try:
-            seen = self._shown(request, link, seen)
-        except ReaderBroken as error:
-            self._tell(f"a run is started, and its result is not shown: {error}")
-            seen = seen._replace(result=None, shows_result=False)
         return Accepted(link.sealed(keys), seen)
 
     def look(self, request: HttpRequest, text: str) -> Watched | None:
@@ -114,10 +109,10 @@ class Starts:
             return None
         if self._services.clock.now() >= link.expires_at:
             raise LinkExpired("the link has expired")
-        seen = watched(self._services.store, self._rule.flow, link, self._services.clock.now())
+        seen = self._read(link, lambda: self._rule.shows(request, link.object_id))
         if seen.progress is Progress.FORGOTTEN:
             raise LinkExpired("the run item has expired")
-        return self._shown(request, link, seen)
+        return seen
 
     def _ring(self) -> Keyring:
         if (ring := self._services.tokens.ring) is None:
@@ -196,18 +191,20 @@ class Starts:
 
     # -- until its end
 
-    def _awaited(self, link: WatchLink, wanted: int | None, *, is_repeat: bool) -> Watched:
+    def _awaited(
+        self, link: WatchLink, wanted: int | None, may_show: Callable[[], bool], *, is_repeat: bool
+    ) -> Watched:
         """Look at the run with growing pauses, until it has ended or the time is over."""
         left = self._rule.wait / timedelta(seconds=1)
         left = left if wanted is None else min(left, wanted)
         until = self._services.clock.now() + int(left * 1000)
         seen, pause = Watched(Progress.ACCEPTED), _FIRST_PAUSE
         if left > 0 and is_repeat:
-            seen = self._seen(link)
+            seen = self._seen(link, may_show)
         while not seen.is_over and (pause := min(pause, left)) > 0 and self._has_time(pause, until):
             self._pause(pause)
             left -= pause
-            seen, pause = self._seen(link), min(2 * pause, _LONGEST_PAUSE)
+            seen, pause = self._seen(link, may_show), min(2 * pause, _LONGEST_PAUSE)
         return seen
 
     def _has_time(self, pause: float, until: int) -> bool:
@@ -215,19 +212,24 @@ class Starts:
         is_left = remaining is None or remaining - pause * 1000 >= LEFT_TO_ANSWER
         return is_left and self._services.clock.now() < until
 
-    def _seen(self, link: WatchLink) -> Watched:
+    def _seen(self, link: WatchLink, may_show: Callable[[], bool]) -> Watched:
         """Read where the run stands. It is started, so that a read that fails is no reason to say otherwise."""
         try:
-            return watched(self._services.store, self._rule.flow, link, self._services.clock.now())
+            return self._read(link, may_show)
         except Exception as error:
             self._tell(f"{type(error).__name__}: a run is started, and was not read")
             return Watched(Progress.ACCEPTED)
 
-    def _shown(self, request: HttpRequest, link: WatchLink, seen: Watched) -> Watched:
-        """Leave the result out where the reader may not see it."""
-        if seen.progress is Progress.DONE and not self._rule.shows(request, link.object_id):
-            return seen._replace(result=None, shows_result=False)
-        return seen
+    def _read(self, link: WatchLink, may_show: Callable[[], bool]) -> Watched:
+        return watched(self._services.store, self._rule.flow, link, self._services.clock.now(), may_show)
+
+    def _may_show(self, request: HttpRequest, link: WatchLink) -> bool:
+        """Answer whether the reader may see the result. The run is started, whatever the user's function does."""
+        try:
+            return self._rule.shows(request, link.object_id)
+        except ReaderBroken as error:
+            self._tell(f"a run is started, and its result is not shown: {error}")
+            return False
 
     def _tell(self, why: str) -> None:
         facts = {"record": "HTTP", "flow": self._rule.flow.name, "why": why}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from flowguard.errors import TextGone
+from flowguard.errors import CannotOpen, TextGone
 from flowguard.flow import ATTACH, IGNORE, AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import StoredEnd
@@ -48,10 +49,11 @@ class Watched(NamedTuple):
         return self.progress not in (Progress.ACCEPTED, Progress.RUNNING, Progress.WAITING)
 
 
-def watched(store: Store, flow: AnyFlow, link: WatchLink, now: int) -> Watched:
+def watched(store: Store, flow: AnyFlow, link: WatchLink, now: int, may_show: Callable[[], bool]) -> Watched:
     """Read where a request stands: one consistent read while it goes on, and a second one of its end.
 
-    A link of a key whose object is forgotten names none.
+    A result that may not be shown is not read: ``may_show`` is asked where there is one. A link of a key whose object
+    is forgotten names none.
     """
     if not link.object_id:
         return Watched(Progress.FORGOTTEN)
@@ -64,10 +66,13 @@ def watched(store: Store, flow: AnyFlow, link: WatchLink, now: int) -> Watched:
     progress = _progress(item, flow, link)
     if progress is not Progress.DONE:
         return Watched(progress)
+    has_result = item.status is Status.COMPLETED
+    if has_result and not may_show():
+        return Watched(Progress.DONE, shows_result=False)
     try:
         end = store.callers.stored_end(flow.name, ObjectId(link.object_id))
-    except TextGone as error:
-        return Watched(Progress.DONE, error=type(error).__name__)
+    except (TextGone, CannotOpen) as error:
+        return Watched(Progress.DONE if has_result else Progress.FAILED, error=type(error).__name__)
     if end is None or end.request_id != item.request_id:
         return Watched(Progress.RUNNING)  # it was reset, or a newer run has begun between the two reads: look again
     return _ended(end)

@@ -18,6 +18,7 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sql.fence import (
     LOCK,
     MOST_RESULTS,
+    NUMBER,
     READ,
     WRITE_SAME,
     ConnectionLost,
@@ -161,6 +162,73 @@ def test_statements_that_end_the_transaction_are_told_and_not_remembered(
     assert "booked" not in str(books.query("SELECT results FROM flowguard_fence"))
 
 
+_MOVES: Final = [
+    "SET LOCAL search_path TO {schema}",
+    "SET search_path TO {schema}",
+    "SELECT set_config('search_path', '{schema}', true)",
+]
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.proof("starts PostgreSQL")) for name in _SERVERS])
+def tenants(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Books, str]]:
+    """Books with a schema of one tenant, which has bookings of its own."""
+    with _opened(request, tmp_path) as books:
+        [(name,)] = books.query("SELECT current_schema() || '_tenant'")
+        books.query(f"CREATE SCHEMA {name}")
+        books.query(f"CREATE TABLE {name}.bookings (LIKE bookings)")
+        yield books, name
+        books.query(f"DROP SCHEMA {name} CASCADE")
+
+
+def _in_schema(books: Books, *statements: str) -> str:
+    def make(handle: Any) -> str:
+        for statement in statements[:1]:
+            handle.execute(statement)
+        books.book(handle, "n-1")
+        for statement in statements[1:]:
+            handle.execute(statement)
+        return "booked"
+
+    return made_once(books.database, FIRST, "book", make)
+
+
+@pytest.mark.parametrize("move", _MOVES)
+@pytest.mark.parametrize("has_fence", [False, True], ids=["one fence", "a fence in each schema"])
+@pytest.mark.parametrize("before", [False, True], ids=["the first hop", "a later one"])
+def test_statements_that_move_the_fence_to_another_schema_are_refused(
+    tenants: tuple[Books, str], move: str, has_fence: bool, before: bool
+) -> None:
+    """Or the next attempt would find nothing in the table that it locks, and make them once more."""
+    books, schema = tenants
+    if has_fence:
+        books.query(f"CREATE TABLE {schema}.flowguard_fence (LIKE flowguard_fence INCLUDING ALL)")
+    if before:
+        made_once(books.database, FIRST, "ship", lambda _: "shipped")
+    kept = books.query("SELECT * FROM flowguard_fence")
+    for _ in range(2):
+        with pytest.raises(RunFailed, match="have set search_path"):
+            _in_schema(books, move.format(schema=schema))
+    assert books.query(f"TABLE {schema}.bookings") == []
+    assert books.query("SELECT * FROM flowguard_fence") == kept
+    if has_fence:
+        assert books.query(f"TABLE {schema}.flowguard_fence") == []
+
+
+@pytest.mark.parametrize("end", ["back", "both"])
+def test_statements_that_leave_the_fence_in_its_place_may_set_a_search_path(
+    tenants: tuple[Books, str], end: str
+) -> None:
+    books, schema = tenants
+    [(own,)] = books.query("SELECT current_schema()")
+    if end == "back":
+        books.query(f"CREATE TABLE {schema}.flowguard_fence (LIKE flowguard_fence INCLUDING ALL)")
+        statements = [f"SET LOCAL search_path TO {schema}", f"SET LOCAL search_path TO {own}"]
+    else:
+        statements = [f"SET LOCAL search_path TO {schema}, {own}"]
+    assert [_in_schema(books, *statements) for _ in range(2)] == ["booked"] * 2
+    assert books.query(f"TABLE {schema}.bookings") == [("n-1", 1)]
+
+
 def test_results_that_take_too_much_room_take_all_back(books: Books) -> None:
     def make(handle: Any) -> str:
         books.book(handle, "n-1")
@@ -254,13 +322,18 @@ def test_in_postgres_the_row_is_written_in_the_transaction_in_which_it_was_locke
     def rows(sql: str, parameters: Mapping[str, object]) -> list[tuple[object, ...]]:
         asked.append((sql, parameters))
         if sql == LOCK:
-            return [("r-1", 1, 1, "", 1, 1, "{}", b"817")]
+            return [("r-1", 1, 1, "", 1, 1, "{}", b"16400", b"817")]
+        if sql == NUMBER:
+            return [(numbers.pop(),)]
         return [(1,)] * (parameters["hop"] == 1)
 
-    row = LockedRow(rows)
+    row, numbers = LockedRow(rows), [b"817", b"818"]
     assert row.locked({"flow": "f"}) == ["r-1", 1, 1, "", 1, 1, "{}"]
-    assert (row.written({"hop": 1}), row.written({"hop": 2})) == (True, False)
-    assert asked[1] == (WRITE_SAME, {"hop": 1, "transaction": "817"})
+    assert row.written({"hop": 1})
+    assert asked[1:] == [(WRITE_SAME, {"hop": 1, "place": "16400", "transaction": "817"})], "and nothing more"
+    assert not row.written({"hop": 2})
+    with pytest.raises(RunFailed, match="have set search_path"):
+        row.written({"hop": 2})
 
 
 class Losing:

@@ -212,6 +212,26 @@ def test_where_transactions_are_serialized_workers_of_other_objects_do_not_meet(
     assert len(queried(address, "SELECT * FROM bookings")) == 2
 
 
+def test_a_prepared_statement_knows_of_another_schema(address: str) -> None:
+    """psycopg prepares what a kept connection has asked a few times."""
+    [(schema,)] = queried(address, "SELECT current_schema() || '_tenant'")
+
+    def move(cursor: Any) -> str:
+        cursor.execute(f"SET LOCAL search_path TO {schema}")
+        return "moved"
+
+    queried(address, f"CREATE SCHEMA {schema}")
+    queried(address, f"CREATE TABLE {schema}.flowguard_fence (LIKE flowguard_fence INCLUDING ALL)")
+    with kept_connections(address, prepare_threshold=0) as connect:
+        database = Postgres(connect)
+        for number in (1, 2, 3):
+            made_once(database, next_hop(number), "book", book)
+            with pytest.raises(RunFailed, match="have set search_path"):
+                made_once(database, next_hop(number), "move", move)
+        assert len(database._idle) == 1
+    queried(address, f"DROP SCHEMA {schema} CASCADE")
+
+
 def test_a_connection_may_make_raw_cursors(address: str) -> None:
     def book_raw(cursor: Any) -> str:
         cursor.execute("INSERT INTO bookings VALUES ($1, $2)", ("n", 1))

@@ -17,6 +17,15 @@ ANN = {"amr": ["authenticated"], "identityId": "ann", "identityPoolId": "pool"}
 OF_POOL = f'["iam", "{POOL_ROLE}", "ann"]'
 OF_APP = f'["iam", "{POOL_ROLE}"]'
 OF_ANN = '["iam", "arn:aws:iam::123456789012:user/ann"]'
+CERTIFICATE = {
+    "clientCertPem": "-----BEGIN CERTIFICATE-----",
+    "subjectDN": "CN=partner-a",
+    "issuerDN": "CN=ca",
+    "serialNumber": "a1",
+    "validity": {"notBefore": "May 28 12:30:02 2019 GMT", "notAfter": "Aug  5 09:36:04 2021 GMT"},
+}
+NO_SUBJECT = {**CERTIFICATE, "subjectDN": ""}
+NO_ISSUER = {"subjectDN": "CN=partner-a"}
 
 
 def context(**members: Any) -> dict[str, Any]:
@@ -62,6 +71,21 @@ def context(**members: Any) -> dict[str, Any]:
         (context(authorizer={"iam": {**POOL, "cognitoIdentity": ANN}}), {**POOL, "cognitoIdentity": ANN}, OF_POOL),
         (context(authorizer={"iam": {**POOL, "cognitoIdentity": None}}), {**POOL, "cognitoIdentity": None}, OF_APP),
         (context(identity={**POOL, "cognitoIdentityId": "ann"}), {**POOL, "cognitoIdentityId": "ann"}, OF_POOL),
+        (context(authentication={"clientCert": CERTIFICATE}), CERTIFICATE, '["mtls", "CN=partner-a", "CN=ca"]'),
+        (context(identity={"clientCert": CERTIFICATE}), CERTIFICATE, '["mtls", "CN=partner-a", "CN=ca"]'),
+        (context(authentication={"clientCert": NO_SUBJECT}), NO_SUBJECT, ""),
+        (context(authentication={"clientCert": NO_ISSUER}), NO_ISSUER, ""),
+        (
+            context(authorizer={"claims": None, "scopes": None}, identity={"clientCert": CERTIFICATE}),
+            CERTIFICATE,
+            '["mtls", "CN=partner-a", "CN=ca"]',
+        ),
+        (context(authorizer={"iam": IAM}, authentication={"clientCert": CERTIFICATE}), IAM, OF_ANN),
+        (
+            context(authorizer={"lambda": {"n": 1}}, authentication={"clientCert": CERTIFICATE}),
+            {"n": 1},
+            "",
+        ),
     ],
 )
 def test_each_authorizer_says_who_the_sender_is(event: dict[str, Any], claims: dict[str, Any], caller: str) -> None:
@@ -77,6 +101,9 @@ def test_each_authorizer_says_who_the_sender_is(event: dict[str, Any], claims: d
         context(authorizer={"claims": None, "scopes": None}),
         context(authorizer={}, identity={"userArn": None, "sourceIp": "192.0.2.1"}),
         context(identity=None),
+        context(authentication=None, identity={"clientCert": None}),
+        context(authentication={"clientCert": None}),
+        {**context(), "headers": {"x-amzn-mtls-clientcert-subject": "CN=partner-a"}},
         {**context(), "headers": {"authorizer": "x", "sub": "ann"}},
         {"requestContext": None},
     ],
@@ -88,6 +115,14 @@ def test_where_nobody_was_authorized_there_are_no_claims(event: dict[str, Any]) 
 def test_two_issuers_name_two_callers() -> None:
     pairs = [{"iss": "a", "sub": "x"}, {"iss": "b", "sub": "x"}, {"iss": 'a", "', "sub": "x"}]
     assert len({read_claims(context(authorizer={"jwt": {"claims": pair}})).caller for pair in pairs}) == 3
+
+
+def test_certificates_of_one_subject_are_callers_by_their_issuers() -> None:
+    given = [CERTIFICATE, {**CERTIFICATE, "issuerDN": "CN=other"}, {**CERTIFICATE, "subjectDN": "CN=partner-b"}]
+    renewed = {**CERTIFICATE, "serialNumber": "b2", "clientCertPem": "-----BEGIN CERTIFICATE-----\n"}
+    callers = [read_claims(context(authentication={"clientCert": each})).caller for each in [*given, renewed]]
+    assert len(set(callers)) == len(given)
+    assert callers[0] == callers[-1]
 
 
 def test_who_is_called_as_another_authorizers_caller_is_another_caller() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from flowguard.errors import TextGone
+from flowguard.errors import CannotOpen, TextGone
 from flowguard.flow import ATTACH, IGNORE, SUPERSEDE, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import StoredEnd
@@ -53,8 +54,8 @@ def item(request: str = "mine", status: Status = Status.RUNNING, at: int = START
     return RunItem(RequestId(request), at, 1, status, "price-order", 1, 1, 0, 1, owner, 0, done=True)._replace(**more)
 
 
-def look(flow: AnyFlow, stored: Stored, now: int = START) -> Watched:
-    return watched(stored, flow, LINK, now)  # type: ignore[arg-type]  # what a look needs of a store
+def look(flow: AnyFlow, stored: Stored, now: int = START, may_show: Callable[[], bool] = lambda: True) -> Watched:
+    return watched(stored, flow, LINK, now, may_show)  # type: ignore[arg-type]  # what a look needs of a store
 
 
 def end(request: str = "mine", **more: Any) -> StoredEnd:
@@ -103,12 +104,33 @@ def test_on_conflict_is_what_these_flows_say() -> None:
         (end(result=None), Watched(Progress.DONE)),
         (end(status="FAILED", result=None, error="ValueError: s3cret"), Watched(Progress.FAILED, error="ValueError")),
         (TextGone("b", "k", "why"), Watched(Progress.DONE, error="TextGone")),
+        (CannotOpen("result", "its key is gone"), Watched(Progress.DONE, error="CannotOpen")),
         (None, Watched(Progress.RUNNING)),
         (end("other"), Watched(Progress.RUNNING)),
     ],
 )
 def test_an_end_is_what_is_stored_of_that_run(stored: StoredEnd | Exception | None, seen: Watched) -> None:
     assert look(Orders, Stored(ENDED, stored)) == seen
+
+
+def test_a_failed_run_whose_error_is_not_opened_has_failed() -> None:
+    stored = Stored(item(status=Status.FAILED), CannotOpen("error", "its key is gone"))
+    assert look(Orders, stored) == Watched(Progress.FAILED, error="CannotOpen")
+
+
+def test_a_result_that_may_not_be_shown_is_not_read() -> None:
+    away = ConnectionError("the keys are away")
+    assert look(Orders, Stored(ENDED, away), may_show=lambda: False) == Watched(Progress.DONE, shows_result=False)
+    failed = Stored(item(status=Status.FAILED), end(status="FAILED", result=None, error="ValueError: s3cret"))
+    assert look(Orders, failed, may_show=lambda: False) == Watched(Progress.FAILED, error="ValueError")
+
+
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.WAITING, Status.FAILED])
+def test_who_may_see_a_result_is_asked_where_there_is_one(status: Status) -> None:
+    def asked() -> bool:
+        raise AssertionError
+
+    look(Orders, Stored(item(status=status), end(status="FAILED", error="ValueError")), may_show=asked)
 
 
 def test_another_error_of_a_read_is_raised() -> None:

@@ -85,7 +85,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.http_starts\._seen: .*(room|'result' in content)|"
-        r"^worker\.starts\.Starts\.start: (\w+\.key|except ReaderBroken)",
+        r"^worker\.starts\.Starts\.(start: \w+\.key|_may_show: except ReaderBroken)",
         ("tests/worker/test_http_starts.py", "tests/test_start_function.py"),
         "requests over HTTP",
     ),
