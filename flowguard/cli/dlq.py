@@ -176,7 +176,7 @@ def drop(*, ids: tuple[str, ...], every: bool, yes: bool, limit: int | None, as_
             telling.dropped(page, reading.delete(page) if yes else {}, really=yes)
             done += page
         telling.summary()
-    sys.exit(FAILED if _missing(ids, done) or telling.failed else 0)
+    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.warnings) else 0)
 
 
 # -- what the four commands have in common

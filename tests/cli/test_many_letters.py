@@ -50,6 +50,7 @@ def calls_of_sqs(calls: Recorder, operation: str) -> int:
 # -- retry ------------------------------------------------------------------------------------------------------------
 
 RETRY = ("retry", ORDERS, "--all", "--wait", "0")
+WORDS = ("redrive", "drop")
 
 
 def test_the_letters_of_all_failed_runs_go_back(at: Scene) -> None:
@@ -180,6 +181,31 @@ def test_letters_that_come_round_again_end_it_with_a_warning(at: Scene) -> None:
         result = run(at, *RETRY, "--yes", "--status", "failed", code=1)
     assert "warning: stopped early: letters came round again" in result.stderr
     assert result.stdout == "3 LEFT, of 3 runs\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [RETRY, ("dlq", "redrive", "dead", "--all", "--wait", "0"), ("dlq", "drop", "dead", "--all", "--wait", "0")],
+)
+def test_letters_that_somebody_else_holds_are_not_among_all(at: Scene, command: tuple[str, ...]) -> None:
+    sqs = at.aws.client("sqs")
+    [held] = sqs.receive_message(QueueUrl=sqs.get_queue_url(QueueName="dead")["QueueUrl"])["Messages"]
+    result = run(at, *command, "--yes", code=1)
+    assert result.stderr.splitlines()[-1] == (
+        "warning: letters that were hidden when this began, as those that another reader holds: about 1; repeat this "
+        "when they are visible again"
+    )
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=held["ReceiptHandle"], VisibilityTimeout=0)
+    assert "warning" not in run(at, *command, "--yes").stderr
+    assert at.sent("dead") == []
+
+
+def test_where_each_run_has_its_letter_it_does_not_matter_who_holds_others(at: Scene) -> None:
+    sqs = at.aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="x", DelaySeconds=60)
+    assert run(at, *RETRY, "--yes").stdout == "3 REDRIVEN, of 3 runs\n"
 
 
 def test_ctrl_c_before_the_first_is_sent_gives_no_place_behind_it(at: Scene) -> None:
