@@ -60,6 +60,10 @@ class DeadLetterQueue:
     def is_fifo(self) -> bool:
         return self.arn.endswith(".fifo")
 
+    def had(self, letter: Letter) -> bool:
+        """Answer whether the letter was there when the queue was looked up."""
+        return letter.sent_at <= self.looked_up_at
+
     @classmethod
     def find(
         cls, clients: Clients, name: str, clock: Clock | None = None, *, names: Names = AS_IN_CODE
@@ -110,6 +114,7 @@ class Reading:
         self._deleted: set[str] = set()
         self._of_full_groups: set[str] = set()
         self._not_given_back: list[str] = []
+        self._cannot_delete: Unusable | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -140,8 +145,9 @@ class Reading:
 
         ``ready`` is called before each page is received: who has to wait does so while nobody's letters are hidden.
         Those of a FIFO group come only after the ones before are deleted; once they are, they can be asked for again.
+        Raises :class:`Unusable`, also after a page whose letters could not be deleted for an error of the call.
         """
-        is_early = False
+        is_early, self._cannot_delete = False, None
         self.doubts = []
         while received := self._receive(most, ready):
             new = [message for message in received if message["MessageId"] not in self._seen]
@@ -151,17 +157,28 @@ class Reading:
             if is_early := not new:
                 break
             letters = [Letter.read(message, now=self._clock.now(), flow=self.flow) for message in new]
-            self._were_there |= {each.message_id for each in letters if each.sent_at <= self.queue.looked_up_at}
+            self._were_there |= {each.message_id for each in letters if self.queue.had(each)}
             yield letters
+            if self._cannot_delete is not None:
+                raise self._cannot_delete
         self.doubts = [*self._doubts(is_early=is_early)]
 
     def delete(self, letters: Sequence[Letter]) -> Mapping[str, str]:
-        """Delete letters. Answers why, by message id, for those that could not be deleted."""
+        """Delete letters. Answers why, by message id, for those that could not be deleted.
+
+        An error of the call is the reason for all that are left. What was done with them can be told then: it is raised
+        where the next page would be read.
+        """
         failures: dict[str, str] = {}
-        for batch in _tens([letter.message_id for letter in letters]):
+        names = [letter.message_id for letter in letters]
+        for batch in _tens(names):
             entries: Any = [{"Id": str(i), "ReceiptHandle": self._receipts[name]} for i, name in enumerate(batch)]
-            with explained(f"queue {self.queue.name!r}"):
-                answer = self._sqs.delete_message_batch(QueueUrl=self.queue.url, Entries=entries)
+            try:
+                with explained(f"queue {self.queue.name!r}"):
+                    answer = self._sqs.delete_message_batch(QueueUrl=self.queue.url, Entries=entries)
+            except Unusable as error:
+                self._cannot_delete = error
+                return failures | dict.fromkeys(names[names.index(batch[0]) :], str(error))
             refused = {batch[int(e["Id"])]: f"{e['Code']}: {e.get('Message', '')}" for e in answer.get("Failed", [])}
             failures.update(refused)
             for name in batch:
@@ -189,7 +206,10 @@ class Reading:
                 f"{self.queue.hidden:,}; repeat this when they are visible again"
             )
         if (missing := self.queue.count - len(self._were_there)) > 0:
-            yield f"letters that SQS counted at the beginning and did not show: about {missing:,}; repeat this in a minute"
+            yield (
+                f"letters that SQS counted at the beginning and did not show: about {missing:,}; repeat this in a "
+                f"minute"
+            )
         if self._of_full_groups & self._receipts.keys():
             yield (
                 f"a group of this FIFO queue shows no more than {MOST_ENTRIES} letters, and has shown as many; the "

@@ -66,6 +66,31 @@ def test_letters_that_come_round_again_end_the_reading(at: Scene) -> None:
     assert "longer --visibility" in open_.doubts[0]
 
 
+def test_where_letters_cannot_be_deleted_it_is_the_reason_for_all_and_no_further_page_is_read(at: Scene) -> None:
+    die(at, *(at.order(f"o{i}", request_id=f"r{i}") for i in range(23)))
+    calls: list[str] = []
+
+    def refuse_the_second(call: ApiCall, proceed: Proceed) -> Response:
+        calls.extend([call.operation] if call.operation == "DeleteMessageBatch" else [])
+        return denying("DeleteMessageBatch")(call, proceed) if len(calls) == 2 else proceed()
+
+    with reading() as open_:
+        letters = [letter for page in open_.pages() for letter in page]
+        with intercept(refuse_the_second):
+            failures = open_.delete(letters)
+        assert (len(calls), len(failures)) == (2, 13), "those after it are not tried"
+        assert set(failures) == {letter.message_id for letter in letters[10:]}
+    with reading() as open_:
+        pages = open_.pages()
+        with intercept(denying("DeleteMessageBatch")):
+            failures = open_.delete(next(pages))
+        assert {text.partition(" (")[0] for text in failures.values()} == {"queue 'dead': DeleteMessageBatch is denied"}
+        with pytest.raises(Unusable, match="DeleteMessageBatch is denied"):
+            next(pages)
+    with reading() as open_:
+        assert sum(len(page) for page in open_.pages()) == 13
+
+
 # -- what may not have been shown
 
 
