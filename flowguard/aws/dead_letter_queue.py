@@ -75,7 +75,7 @@ class DeadLetterQueue:
         with explained(f"queue {name!r}"):
             url = AWSSender(clients, names=names).queue_url(names.queue_in_code(name))
             answer = clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn", _SHOWN, *_HIDDEN])
-        attributes: Mapping[str, str] = answer["Attributes"]
+        attributes: Mapping[Any, str] = answer["Attributes"]
         now = _now_at_sqs(answer, (clock if clock is not None else SystemClock()).now())
         hidden = sum(int(attributes.get(number, 0)) for number in _HIDDEN)
         return cls(name, url, attributes["QueueArn"], int(attributes[_SHOWN]), now, hidden)

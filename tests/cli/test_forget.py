@@ -200,7 +200,7 @@ class Parts(Flow, name="parts", object_id="part_id", dead_letters="fits-dead"):
 
 class Build(Stage[Whole], name="build", then="built"):
     def handle(self, whole: Whole, step: Step) -> Outcome:
-        asked = {name: step.ask(Parts, Part(part_id=name)) for name in ("p1", "p2", "p3")}
+        asked: dict[str, Any] = {name: step.ask(Parts, Part(part_id=name)) for name in ("p1", "p2", "p3")}
         return Built.when_all(**asked, within=timedelta(hours=1))
 
 

@@ -24,11 +24,11 @@ FIFO = "shop-dead-letters.fifo"
 def bury(at: Place, queue: str, number: int, object_id: str = GONE, group: str = GONE) -> None:
     """Put a letter of an earlier request of an object into a queue of dead letters."""
     request = next(entry for url, entry in at.sent.calls if url.endswith("/shop") and f'"{object_id}"' in str(entry))
-    named = {
+    named: Any = {
         "uniquerequestid": {"DataType": "String", "StringValue": f"r-{number:02d}"},
         "requestedat": {"DataType": "Number", "StringValue": str(item(at).requested_at - 1 - number)},
     }
-    about = {"MessageGroupId": group, "MessageDeduplicationId": f"{object_id}-{number}"} if queue == FIFO else {}
+    about: Any = {"MessageGroupId": group, "MessageDeduplicationId": f"{object_id}-{number}"} if queue == FIFO else {}
     sqs = at.aws.client("sqs")
     sqs.send_message(
         QueueUrl=sqs.get_queue_url(QueueName=queue)["QueueUrl"],
@@ -177,7 +177,7 @@ def test_letters_of_a_child_behind_those_of_the_object_are_removed_too() -> None
     with buried(10) as at:
         request = next(e for url, e in at.sent.calls if url.endswith("/picks") and f"{GONE}-small" in str(e))
         sqs = at.aws.client("sqs")
-        later = {"requestedat": {"DataType": "Number", "StringValue": str(at.clock.now())}}
+        later: Any = {"requestedat": {"DataType": "Number", "StringValue": str(at.clock.now())}}
         sqs.send_message(
             QueueUrl=sqs.get_queue_url(QueueName=FIFO)["QueueUrl"],
             MessageBody=request["MessageBody"],
