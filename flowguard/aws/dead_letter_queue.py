@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -43,9 +43,10 @@ class Unusable(FlowguardError):
 
 @dataclass(frozen=True)
 class DeadLetterQueue:
-    """A queue of dead letters. ``count`` is SQS's estimate of how many it holds.
+    """A queue of dead letters. ``count`` is SQS's estimate of how many it shows.
 
-    ``looked_up_at`` is when, in ms of SQS's own clock: what was sent later was not there yet.
+    ``looked_up_at`` is when, in ms of SQS's own clock: what was sent later was not there yet. ``hidden`` is SQS's
+    estimate of how many it shows to nobody: another reader holds them, or they are delayed.
     """
 
     name: str
@@ -53,6 +54,15 @@ class DeadLetterQueue:
     arn: str
     count: int
     looked_up_at: int
+    hidden: int = 0
+
+    @property
+    def is_fifo(self) -> bool:
+        return self.arn.endswith(".fifo")
+
+    def had(self, letter: Letter) -> bool:
+        """Answer whether the letter was there when the queue was looked up."""
+        return letter.sent_at <= self.looked_up_at
 
     @classmethod
     def find(
@@ -64,12 +74,11 @@ class DeadLetterQueue:
         """
         with explained(f"queue {name!r}"):
             url = AWSSender(clients, names=names).queue_url(names.queue_in_code(name))
-            answer = clients.sqs.get_queue_attributes(
-                QueueUrl=url, AttributeNames=["QueueArn", "ApproximateNumberOfMessages"]
-            )
-        attributes = answer["Attributes"]
+            answer = clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn", _SHOWN, *_HIDDEN])
+        attributes: Mapping[Any, str] = answer["Attributes"]
         now = _now_at_sqs(answer, (clock if clock is not None else SystemClock()).now())
-        return cls(name, url, attributes["QueueArn"], int(attributes["ApproximateNumberOfMessages"]), now)
+        hidden = sum(int(attributes.get(number, 0)) for number in _HIDDEN)
+        return cls(name, url, attributes["QueueArn"], int(attributes[_SHOWN]), now, hidden)
 
 
 class Reading:
@@ -77,6 +86,9 @@ class Reading:
 
     ``visibility`` seconds is how long a letter stays hidden if this process dies; ``wait`` seconds is how long the
     queue must give nothing to count as empty (with 0, SQS asks only some of its servers).
+
+    ``doubts`` says, once the queue has given nothing more, why there may be letters that it has not shown. Without any
+    it has shown all that were there when it was looked up, as far as SQS can say.
     """
 
     def __init__(
@@ -91,13 +103,34 @@ class Reading:
     ) -> None:
         self.queue = queue
         self.flow = flow
-        self.warnings: list[str] = []
+        self.doubts: list[str] = []
         self._sqs = clients.sqs
         self._visibility = visibility
         self._wait = wait
         self._clock = clock if clock is not None else SystemClock()
         self._receipts: dict[str, str] = {}
         self._seen: set[str] = set()
+        self._were_there: set[str] = set()
+        self._deleted: set[str] = set()
+        self._of_full_groups: set[str] = set()
+        self._not_given_back: list[str] = []
+        self._cannot_delete: Unusable | None = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return what to say of the reading: its doubts, and the letters that it could not give back."""
+        return [*self.doubts, *self._not_given_back]
+
+    @property
+    def unseen(self) -> int:
+        """Return about how many letters it has not shown, of those that were there when it was looked up."""
+        return max(0, self.queue.count + self.queue.hidden - len(self._were_there))
+
+    @property
+    def rest(self) -> DeadLetterQueue:
+        """Return the queue as this has left it, for the next reading. SQS's numbers take a minute to follow."""
+        count = max(self.queue.count, len(self._were_there)) - len(self._were_there & self._deleted)
+        return replace(self.queue, count=count)
 
     def __enter__(self) -> Self:
         return self
@@ -111,32 +144,79 @@ class Reading:
         """Yield up to ten letters at a time, or ``most``, each letter once.
 
         ``ready`` is called before each page is received: who has to wait does so while nobody's letters are hidden.
-        Those of a FIFO group come only after the ones before are deleted.
+        Those of a FIFO group come only after the ones before are deleted; once they are, they can be asked for again.
+        Raises :class:`Unusable`, also after a page whose letters could not be deleted for an error of the call.
         """
+        is_early, self._cannot_delete = False, None
+        self.doubts = []
         while received := self._receive(most, ready):
             new = [message for message in received if message["MessageId"] not in self._seen]
             self._receipts.update({message["MessageId"]: message["ReceiptHandle"] for message in received})
             self._seen.update(message["MessageId"] for message in new)
-            if not new:
-                self.warnings.append(
-                    f"stopped early: letters came round again after {self._visibility} s; give a longer --visibility"
-                )
-                return
-            yield [Letter.read(message, now=self._clock.now(), flow=self.flow) for message in new]
+            self._note_group(received, most)
+            if is_early := not new:
+                break
+            letters = [Letter.read(message, now=self._clock.now(), flow=self.flow) for message in new]
+            self._were_there |= {each.message_id for each in letters if self.queue.had(each)}
+            yield letters
+            if self._cannot_delete is not None:
+                raise self._cannot_delete
+        self.doubts = [*self._doubts(is_early=is_early)]
 
     def delete(self, letters: Sequence[Letter]) -> Mapping[str, str]:
-        """Delete letters. Answers why, by message id, for those that could not be deleted."""
+        """Delete letters. Answers why, by message id, for those that could not be deleted.
+
+        An error of the call is the reason for all that are left. What was done with them can be told then: it is raised
+        where the next page would be read.
+        """
         failures: dict[str, str] = {}
-        for batch in _tens([letter.message_id for letter in letters]):
+        names = [letter.message_id for letter in letters]
+        for batch in _tens(names):
             entries: Any = [{"Id": str(i), "ReceiptHandle": self._receipts[name]} for i, name in enumerate(batch)]
-            with explained(f"queue {self.queue.name!r}"):
-                answer = self._sqs.delete_message_batch(QueueUrl=self.queue.url, Entries=entries)
+            try:
+                with explained(f"queue {self.queue.name!r}"):
+                    answer = self._sqs.delete_message_batch(QueueUrl=self.queue.url, Entries=entries)
+            except Unusable as error:
+                self._cannot_delete = error
+                return failures | dict.fromkeys(names[names.index(batch[0]) :], str(error))
             refused = {batch[int(e["Id"])]: f"{e['Code']}: {e.get('Message', '')}" for e in answer.get("Failed", [])}
             failures.update(refused)
             for name in batch:
                 if name not in refused:
                     del self._receipts[name]
+                    self._deleted.add(name)
         return failures
+
+    def _note_group(self, received: Sequence[Any], most: int) -> None:
+        """Note the letters of a FIFO group that has brought as many as were asked for: it may have more."""
+        groups = {message.get("Attributes", {}).get("MessageGroupId") for message in received}
+        if self.queue.is_fifo and len(received) >= most and len(groups) == 1:
+            self._of_full_groups |= {message["MessageId"] for message in received}
+
+    def _doubts(self, *, is_early: bool) -> Iterator[str]:
+        """Yield why the queue may have letters that it has not shown.
+
+        SQS's numbers are estimates. They may raise a doubt, and settle none.
+        """
+        if is_early:
+            yield f"stopped early: letters came round again after {self._visibility} s; give a longer --visibility"
+        if self.queue.hidden:
+            yield (
+                f"letters that were hidden when this began, as those that another reader holds: about "
+                f"{self.queue.hidden:,}; repeat this when they are visible again"
+            )
+        if (missing := self.queue.count - len(self._were_there)) > 0:
+            yield (
+                f"letters that SQS counted at the beginning and did not show: about {missing:,}; repeat this in a "
+                f"minute"
+            )
+        if self._of_full_groups & self._receipts.keys():
+            yield (
+                f"a group of this FIFO queue shows no more than {MOST_ENTRIES} letters, and has shown as many; the "
+                f"next ones come when those are sent back or dropped"
+            )
+        if len(self._receipts) >= MOST_IN_FLIGHT - _NEARLY:
+            yield f"SQS shows no more than about {MOST_IN_FLIGHT:,} letters at once; send back or drop some"
 
     def _receive(self, most: int, ready: Callable[[], None]) -> Any:
         ready()
@@ -162,7 +242,7 @@ class Reading:
             try:
                 self._sqs.change_message_visibility_batch(QueueUrl=self.queue.url, Entries=entries)
             except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
-                self.warnings.append(f"letters stay hidden for up to {self._visibility} s: {error}")
+                self._not_given_back.append(f"letters stay hidden for up to {self._visibility} s: {error}")
         self._receipts.clear()
 
 
@@ -187,6 +267,15 @@ def spares_none(error: Unusable) -> bool:
         return error_code(cause) in STRANGERS | _DENIED | _MISSING.keys()
     return isinstance(cause, botocore_errors.BotoCoreError | NoRegion)
 
+
+_SHOWN: Final = "ApproximateNumberOfMessages"
+_HIDDEN: Final = ("ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed")
+
+MOST_IN_FLIGHT: Final = 120_000
+"""Letters that SQS shows about at most, until some are deleted or given back."""
+
+_NEARLY: Final = 10_000
+"""How far below that it may already end."""
 
 _CLOCKS_AGREE: Final = 2_000
 """How many ms this machine's clock may differ from a time in whole seconds and still be right."""

@@ -35,6 +35,8 @@ from flowguard.worker.undeliverable import Undeliverable
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
 
+_UNDELETED: Final = {True: "it was sent, and could not be deleted", False: "it could not be deleted"}
+
 _OF_WAITS: Final = frozenset({ANSWER, DEADLINE, GROUP, CANCEL_GROUP})
 """The keys of the place of what a run waits for."""
 
@@ -50,13 +52,17 @@ _ARRIVED: Final = "it arrived after this redrive began, and was left; if it has 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome for one letter. ``failed`` says why its judgement was not followed; it is still in the queue then."""
+    """The outcome for one letter. ``failed`` says why its judgement was not followed; it is still in the queue then.
+
+    It may have been ``sent`` all the same, where only its deletion has failed.
+    """
 
     letter: Letter
     judgement: Judgement | None
     to: str | None = None
     failed: str | None = None
     deleted: bool = False
+    sent: bool = False
 
 
 class Redriver:
@@ -123,11 +129,12 @@ class Redriver:
                     judged[place] = replace(outcome, failed=str(error))
         refused = self._sender.send(list(sends.values()))
         for i, (place, send) in enumerate(sends.items()):
-            judged[place] = replace(judged[place], to=_name(send.to), failed=_why(refused.get(i)))
+            why = _why(refused.get(i))
+            judged[place] = replace(judged[place], to=_name(send.to), failed=why, sent=why is None)
         return self._deleted(judged)
 
     def _judged(self, letter: Letter) -> Outcome:
-        if letter.sent_at > self._reading.queue.looked_up_at:
+        if not self._reading.queue.had(letter):
             return Outcome(letter, None, failed=_ARRIVED)
         if (message := letter.message) is None:
             return Outcome(letter, None, failed=f"it cannot be read: {letter.problem}")
@@ -264,7 +271,7 @@ class Redriver:
         return [
             replace(outcome, deleted=True)
             if (name := outcome.letter.message_id) in gone
-            else replace(outcome, failed=f"it could not be deleted: {left[name]}")
+            else replace(outcome, failed=f"{_UNDELETED[outcome.sent]}: {left[name]}")
             if name in left
             else outcome
             for outcome in outcomes

@@ -514,7 +514,7 @@ SQS_FACTS: Final = (
         "none, and of a standard queue is `OverLimit`, or with long polling brings none.",
         source=_MESSAGES,
         read="2026-11",
-        relied_on_by=("aws/faults.py:is_final_code",),
+        relied_on_by=("aws/faults.py:is_final_code", "aws/dead_letter_queue.py:MOST_IN_FLIGHT"),
         limit=120_000,
         words=("OverLimit",),
         engines=NOWHERE,

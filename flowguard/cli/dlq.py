@@ -14,7 +14,7 @@ from flowguard.aws.redriver import Redriver
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.cli.connection import CONNECTION, CannotRun, clients_of, reading_codecs, settings_of, with_options
 from flowguard.cli.letter_rows import NO_LETTER, Filters, Seconds, Telling, letter_line, show_letter, show_letters
-from flowguard.cli.many import SHOWN, at_pace, counted, may_go_on, nothing_done, pace_of, paced
+from flowguard.cli.many import SHOWN, at_pace, counted, may_go_on, nothing_done, pace_of, paced, say_in_hand
 from flowguard.cli.printing import complain, say
 from flowguard.clock import SystemClock
 from flowguard.errors import SettingsError
@@ -24,6 +24,7 @@ from flowguard.worker.dead_letters import Letter
 
 FAILED: Final = 1  # the exit code where a letter is not as it was asked for
 LISTED: Final = 100
+_ARRIVED: Final = "it arrived after this began, and was left"
 _IS_INBOX: Final = (
     "{queue} seems to be no queue of dead letters: flowguard has parked none of these, and SQS does not say that it "
     "moved them. Looking at a stage's inbox hides its messages from its function for a while"
@@ -131,6 +132,7 @@ def redrive(
         _ask(options, limit, as_json=as_json)
     settings, pace = settings_of(options), pace_of(options)
     done: list[Letter] = []
+    in_hand: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
         clients = clients_of(options)
         signer = aws_signer(settings, clients, SystemClock())
@@ -150,11 +152,15 @@ def redrive(
             pages = paced_pages(reading, pace)
             for page in _pages(pages, Filters.of(options), ids, limit):
                 pace.wait(len(page))
+                in_hand = page
                 telling.redriven(redriver.redrive(page))
+                in_hand = []
                 done += page
         except KeyboardInterrupt:
             complain("interrupted; the same command goes on")
-            if not done:
+            if in_hand:
+                say_in_hand(len(in_hand))
+            elif not done:
                 complain("nothing was done")
             sys.exit(FAILED)
         finally:
@@ -169,15 +175,23 @@ def redrive(
 @click.option("--all", "every", is_flag=True, help="All letters that pass the filters.")
 @click.option("--yes", is_flag=True, help="Really delete them.")
 def drop(*, ids: tuple[str, ...], every: bool, yes: bool, limit: int | None, as_json: bool, **options: Any) -> None:
-    """Delete letters for good. Without --yes, only say which."""
+    """Delete letters for good. Without --yes, only say which.
+
+    A letter that arrives after this has begun stays where it is.
+    """
     _check_choice(ids, every)
     done: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
-        for page in _pages(reading.pages(), Filters.of(options), ids, limit):
-            telling.dropped(page, reading.delete(page) if yes else {}, really=yes)
-            done += page
-        telling.summary()
-    sys.exit(FAILED if _missing(ids, done) or telling.failed else 0)
+        try:
+            for page in _pages(reading.pages(), Filters.of(options), ids, limit):
+                there = [letter for letter in page if reading.queue.had(letter)]
+                telling.dropped(there, reading.delete(there) if yes else {}, really=yes)
+                telling.left([letter for letter in page if not reading.queue.had(letter)], _ARRIVED)
+                done += page
+        finally:
+            if done or sys.exception() is None:
+                telling.summary()
+    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.warnings) else 0)
 
 
 # -- what the four commands have in common

@@ -109,11 +109,15 @@ def _forgetter(
 ) -> Forgetter:
     settings, clients, clock = settings_of(options), clients_of(options), command_time().clock
     pause = command_time().pause
+    readings: dict[str, Reading] = {}
 
     def letters(flow: AnyFlow) -> AbstractContextManager[Reading]:
         name = queue if queue is not None and flow is next(iter(flows.values())) else _queue_of(flow)
-        dead = DeadLetterQueue.find(clients, name, names=settings.at_aws)
-        return Reading(clients, dead, flow=flow, visibility=options["visibility"], wait=options["wait"], clock=clock)
+        before = readings.get(name)
+        dead = DeadLetterQueue.find(clients, name, names=settings.at_aws) if before is None else before.rest
+        visibility, wait = options["visibility"], options["wait"]
+        readings[name] = Reading(clients, dead, flow=flow, visibility=visibility, wait=wait, clock=clock)
+        return readings[name]
 
     texts = StoredTexts(lambda: clients.s3, settings.bucket_owner)
     reader = TraceReader(

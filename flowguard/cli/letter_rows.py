@@ -185,6 +185,10 @@ class Telling:
             row = {"deleted": really and failed is None}
             self._tell(letter, word, failed or _error(letter, letter.facts(0)), row, failed)
 
+    def left(self, letters: Sequence[Letter], why: str) -> None:
+        for letter in letters:
+            self._tell(letter, "LEFT", why, {"deleted": False}, why)
+
     def summary(self) -> None:
         if not self._as_json:
             counts = ", ".join(f"{count} {word}" for word, count in sorted(self._counts.items()))

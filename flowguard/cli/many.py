@@ -247,7 +247,9 @@ def _worked(bulk: Bulk, choice: Choice, *, as_json: bool) -> bool:
     except KeyboardInterrupt:
         complain("interrupted")
     finally:
-        report(bulk.counts, len(choice.chosen), as_json=as_json)
+        if (run := bulk.in_hand) is not None:
+            complain(f"{run.flow} of {bounded(run.object_id, LONGEST_PART)} was in hand, and it may be done to it")
+        report(bulk.counts, len(choice.chosen), as_json=as_json, in_hand=run is not None)
         if is_done:
             choice.say_rest()
         else:
@@ -277,9 +279,17 @@ class Telling:
         self._advance()
 
 
-def report(counts: Mapping[str, int], chosen: int, *, as_json: bool) -> None:
-    """Print how many runs had which outcome."""
-    words = ", ".join(f"{number:,} {word}" for word, number in sorted(counts.items())) or "nothing was done"
+def say_in_hand(letters: int) -> None:
+    """Say that Ctrl-C came while letters were sent, or before that was told."""
+    complain(
+        f"{counted(letters, 'letter')} in hand may have been sent; the same command sends them again, under their ids"
+    )
+
+
+def report(counts: Mapping[str, int], chosen: int, *, as_json: bool, in_hand: bool = False) -> None:
+    """Print how many runs had which outcome. Something may be done to those in hand, of which none is known."""
+    nothing = "none was finished" if in_hand else "nothing was done"
+    words = ", ".join(f"{number:,} {word}" for word, number in sorted(counts.items())) or nothing
     say(f"{words}, of {counted(chosen)}", err=as_json)
 
 

@@ -25,7 +25,17 @@ from flowguard.cli.connection import (
     settings_of,
 )
 from flowguard.cli.letter_rows import Telling as LetterTelling
-from flowguard.cli.many import Choice, Telling, check_choice, for_many, may_go_on, pace_of, progress, report
+from flowguard.cli.many import (
+    Choice,
+    Telling,
+    check_choice,
+    for_many,
+    may_go_on,
+    pace_of,
+    progress,
+    report,
+    say_in_hand,
+)
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.recordings import read_payload
 from flowguard.cli.run_lines import say_line
@@ -34,7 +44,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.flow import AnyFlow
 from flowguard.operate.begun_anew import Begun, NotAnew, begin_again, check_again, first_in_letters
-from flowguard.operate.bulk import FAILED, FailureStreak
+from flowguard.operate.bulk import FAILED, Chosen, FailureStreak
 from flowguard.operate.many_letters import ManyLetters, can_be_retried
 from flowguard.operate.own_letters import OwnLetters, refusal
 from flowguard.protocol.run import RunItem
@@ -42,6 +52,7 @@ from flowguard.wire.message import Message
 from flowguard.wire.notification import to_json
 from flowguard.wire.signing import Signer
 from flowguard.worker.again import with_payload
+from flowguard.worker.redrive import Fate
 
 NOT_DONE: Final = 1  # the exit code where nothing was sent
 _ONE_AGAIN: Final = (
@@ -123,7 +134,7 @@ def retry(
                     break
     for problem in (*reading.warnings, *letters.problems(name)):
         complain(f"{loaded.name} of {object_id}: {problem}")
-    sys.exit(0 if letters.sent else NOT_DONE)
+    sys.exit(0 if letters.sent and not letters.kept else NOT_DONE)
 
 
 def _failed_run(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem:
@@ -158,28 +169,40 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
         return 0 if not choice.is_short else NOT_DONE
     if not may_go_on(choice.question("retry", options), options):
         return NOT_DONE
-    counts: Counter[str] = Counter()
-    is_done, streak = False, FailureStreak(options["most_failures"])
+    words: dict[Chosen, str] = {}
+    is_done, has_failed, in_hand, streak = False, False, 0, FailureStreak(options["most_failures"])
     with connection_errors(f"queue {name}"), progress(len(choice.chosen)) as advance:
-        telling = Telling(advance, as_json=as_json)
+        telling = Telling(lambda: None, as_json=as_json)
         reading, redriver = _opened(flow, name, options)
+        letters = ManyLetters(choice.chosen, reading, redriver, pace_of(options))
         try:
             with reading:
-                for run, end in ManyLetters(choice.chosen, reading, redriver, pace_of(options)).ends():
-                    counts[end.word] += 1
+                for run, end in letters.ends():
+                    if run not in words:
+                        advance()
+                    words[run] = _of_run(words.get(run), end.word)
+                    has_failed = has_failed or end.word == FAILED
                     telling.tell(run, end)
                     streak.add(end)
             is_done = True
         except KeyboardInterrupt:
             complain("interrupted; the same command goes on")
+            if in_hand := letters.in_hand:
+                say_in_hand(in_hand)
         finally:
-            report(counts, len(choice.chosen), as_json=as_json)
-            if is_done and not counts[FAILED]:
+            report(Counter(words.values()), len(choice.chosen), as_json=as_json, in_hand=in_hand > 0)
+            if is_done and not has_failed:
                 choice.say_rest()
     for warning in reading.warnings:
         complain(f"warning: {warning}")
     is_all = is_done and not choice.is_short and not reading.warnings
-    return 0 if is_all and not counts[FAILED] else NOT_DONE
+    return 0 if is_all and not has_failed else NOT_DONE
+
+
+def _of_run(before: str | None, word: str) -> str:
+    """Return the word for a run of several letters: what has moved it on, or else what has failed, or the first one."""
+    words = [word] if before is None else [before, word]
+    return next((each for each in (Fate.REDRIVEN.value, FAILED) if each in words), words[0])
 
 
 # -- begun anew -------------------------------------------------------------------------------------------------------

@@ -115,7 +115,8 @@ class Bulk:
     """Does the same to many runs in order and counts the outcomes.
 
     ``place`` is where the same command goes on: behind the last run that was done, has failed, or was left alone.
-    ``before_failures`` is the place in front of those that have failed just now, one after the other.
+    ``before_failures`` is the place in front of those that have failed just now, one after the other. ``in_hand`` is
+    the run to which it may have been done while nothing was told of it yet.
     """
 
     act: Callable[[SeenRun], End]
@@ -126,6 +127,8 @@ class Bulk:
     place: str | None
     streak: FailureStreak = field(default_factory=FailureStreak)
     counts: Counter[str] = field(default_factory=Counter)
+
+    in_hand: Chosen | None = None
 
     def __post_init__(self) -> None:
         self.before_failures = self.place
@@ -140,6 +143,7 @@ class Bulk:
             self.pace.wait()
             end = self._end(run)
             self.counts[end.word] += 1
+            self.in_hand = None
             self.tell(run, end)
             self.place = self.place_of(run)
             if end.word != FAILED:
@@ -150,7 +154,10 @@ class Bulk:
         try:
             with explained(f"{run.flow} of {run.object_id}"):
                 seen = self.chooser.again(run)
-                return End(LEFT, CHANGED) if seen is None else self.act(seen)
+                if seen is None:
+                    return End(LEFT, CHANGED)
+                self.in_hand = run
+                return self.act(seen)
         except Unusable as error:
             if spares_none(error):
                 raise

@@ -30,6 +30,7 @@ SETTLED_AFTER: Final = LONGEST_LEASE
 """How long after its end a run is taken for one that has sent what its end had to send."""
 
 _NO_RUN: Final = "there is no run"
+_HISTORY: Final = "rows of the history"
 
 OUT_OF_REACH: Final = (
     "messages under way: those of the run are dropped when they come; a newer request runs, and so does one that was "
@@ -71,6 +72,13 @@ class Forgotten:
     children: list[Forgotten] = field(default_factory=list)
     late_until: int | None = None
 
+    def add(self, further: Forgotten) -> None:
+        """Add what was found when the queue had shown more of its letters, and what is left since then."""
+        for kind, count in further.counts.items():
+            before = self.counts.get(kind, 0)
+            self.counts[kind] = count if kind == _HISTORY else before + count  # these rows are removed at the end
+        self.left, self.is_done = further.left, further.is_done
+
     @property
     def is_nothing(self) -> bool:
         """Answer whether there was nothing of the object: it may have been spelled wrongly."""
@@ -110,28 +118,45 @@ class Forgetter(NamedTuple):
 
     def _forget(self, flow: AnyFlow, of: Child, met: set[Child], scanned: Scanned | None) -> Forgotten:
         with self.letters(flow) as reading:
-            letters = _Letters.of(reading, of)
-            before = self.now - SETTLED_AFTER // timedelta(milliseconds=1)
-            traces = self.reader.read(of, letters.requests, before, scanned)
-            letters.add(child for child in traces.children if child.flow in self.flows)
-            with readable(*of):
-                run = None if traces.item is None else _Run(traces.item, read_item(traces.item))
-            letters.leave(of, run, traces.waiting)
-            report = Forgotten(*of, _stands(run, self.now), _counts(traces, run, letters))
-            report.late_until = None if run is None else _late_until(flow, run.item, self.now)
-            report.left += _left(traces, letters, self.now, has_bucket=self.reader.bucket is not None)
-            if self.really:
-                self._check(flow, run)
-                texts_left = self._remove(flow, of, traces, run)
-                worker = [*self._at_work(flow, run)]
-                report.left += [*_texts_left(texts_left), *letters.deleted(reading), *worker]
-                later = traces.waiting or traces.young or traces.asked
-                report.is_done = not (texts_left or letters.undeleted or later or worker)
-        for child in traces.children:
-            self._child(child, report, met, traces.scanned)
+            letters = _Letters(of)
+            letters.read(reading)
+            report, traces = self._looked_at(flow, of, letters, reading, scanned)
+            children = dict.fromkeys(traces.children, traces.scanned)
+            while letters.may_go_on(reading) and letters.read(reading):
+                further, traces = self._looked_at(flow, of, letters, reading, scanned)
+                report.add(further)
+                children = dict.fromkeys(traces.children, traces.scanned) | children
+            if reading.doubts:
+                report.left.append(Left("unseen dead letters", reading.unseen, "; ".join(reading.doubts)))
+                report.is_done = False
+        for child, its_scan in children.items():
+            self._child(child, report, met, its_scan)
         if self.really and all(child.is_complete for child in report.children):
             self.forgetting.remove_rows(traces.history)  # by which children of earlier runs are found
         return report
+
+    def _looked_at(
+        self, flow: AnyFlow, of: Child, letters: _Letters, reading: Reading, scanned: Scanned | None
+    ) -> tuple[Forgotten, Traces]:
+        """Look at an object and at the letters of it that were read, and remove what was found."""
+        before = self.now - SETTLED_AFTER // timedelta(milliseconds=1)
+        traces = self.reader.read(of, letters.requests, before, scanned)
+        letters.add(child for child in traces.children if child.flow in self.flows)
+        with readable(*of):
+            run = None if traces.item is None else _Run(traces.item, read_item(traces.item))
+        letters.leave(of, run, traces.waiting)
+        report = Forgotten(*of, _stands(run, self.now), _counts(traces, run, letters))
+        report.late_until = None if run is None else _late_until(flow, run.item, self.now)
+        report.left += _left(traces, letters, self.now, has_bucket=self.reader.bucket is not None)
+        if self.really:
+            self._check(flow, run)
+            texts_left = self._remove(flow, of, traces, run)
+            worker = [*self._at_work(flow, run)]
+            letters.delete(reading)
+            report.left += [*_texts_left(texts_left), *letters.not_deleted(), *worker]
+            later = traces.waiting or traces.young or traces.asked
+            report.is_done = not (texts_left or letters.undeleted or later or worker)
+        return report, traces
 
     def _child(self, child: Child, report: Forgotten, met: set[Child], scanned: Scanned) -> None:
         """Forget a child, and add what was found of it."""
@@ -260,22 +285,41 @@ class _Run(NamedTuple):
 
 @dataclass
 class _Letters:
-    """The dead letters in a queue. ``chosen`` are those of an object and of its children."""
+    """The dead letters in a queue. ``chosen`` are those of an object and of its children that were read last.
 
-    every: Sequence[Letter]
-    chosen: list[tuple[Letter, Message]]
-    undeleted: int = 0
+    ``requests`` are those of the object's letters among them, by id and time.
+    """
+
+    of: Child
+    every: list[Letter] = field(default_factory=list)
+    chosen: list[tuple[Letter, Message]] = field(default_factory=list)
+    requests: list[tuple[str, int]] = field(default_factory=list)
+    runs: set[Child] = field(default_factory=set)
+    undeleted: dict[str, str] = field(default_factory=dict)
+    deleted: int = 0
     newer: int = 0
 
-    @classmethod
-    def of(cls, reading: Reading, run: Child) -> _Letters:
-        """Read the whole queue. All its letters are hidden until the reading ends."""
-        letters = [letter for page in reading.pages() for letter in page]
-        return cls(letters, [*_letters_of(letters, {run})])
+    def read(self, reading: Reading) -> bool:
+        """Read the queue to its end. All its letters are hidden until the reading ends.
 
-    def add(self, runs: Iterable[Child]) -> None:
-        """Take the letters of further runs too, such as requests to them that were not sent."""
-        self.chosen += _letters_of(self.every, {*runs})
+        Answers whether there were some of the object, or of a child that is known.
+        """
+        letters = [letter for page in reading.pages() for letter in page]
+        self.every += letters
+        of_object = [*_letters_of(letters, {self.of})]
+        self.requests = [(message.request_id, message.requested_at) for _, message in of_object]
+        self.chosen = [*of_object, *_letters_of(letters, self.runs)]
+        return bool(self.chosen)
+
+    def may_go_on(self, reading: Reading) -> bool:
+        """Answer whether the queue may show letters now that it did not show before some were deleted."""
+        return reading.queue.is_fifo and self.deleted > 0
+
+    def add(self, children: Iterable[Child]) -> None:
+        """Take the letters of children too, such as requests to them that were not sent."""
+        new = {*children} - self.runs
+        self.runs |= new
+        self.chosen += _letters_of(self.every, new)
 
     def leave(self, of: Child, run: _Run | None, waiting: Collection[str]) -> None:
         """Leave the letters of requests that are for another time, and of those that are newer than the object's run.
@@ -286,24 +330,24 @@ class _Letters:
         if run is not None:
             of_object = [pair for pair in self.chosen if (pair[1].flow, pair[0].object_id) == of]
             newer = [pair for pair in of_object if run.is_older_than(pair[1])]
-            self.newer = len(newer)
+            self.newer += len(newer)
             self.chosen = [pair for pair in self.chosen if pair not in newer]
-
-    @property
-    def requests(self) -> list[tuple[str, int]]:
-        return [(message.request_id, message.requested_at) for _, message in self.chosen]
 
     @property
     def unread(self) -> int:
         """Return how many nobody can read."""
         return sum(letter.message is None for letter in self.every)
 
-    def deleted(self, reading: Reading) -> Iterator[Left]:
-        """Delete them. Yield those that SQS has not deleted."""
+    def delete(self, reading: Reading) -> None:
+        """Delete those that are chosen, and keep the reasons for those that SQS has not deleted."""
         failures = reading.delete([letter for letter, _ in self.chosen])
-        self.undeleted = len(failures)
-        if failures:
-            yield Left("dead letters", len(failures), f"SQS did not delete them: {next(iter(failures.values()))}")
+        self.undeleted.update(failures)
+        self.deleted = len(self.chosen) - len(failures)
+
+    def not_deleted(self) -> Iterator[Left]:
+        if self.undeleted:
+            why = next(iter(self.undeleted.values()))
+            yield Left("dead letters", len(self.undeleted), f"SQS did not delete them: {why}")
 
 
 def _letters_of(
@@ -321,7 +365,7 @@ def _counts(traces: Traces, run: _Run | None, letters: _Letters) -> dict[str, in
         "run item": 0 if run is None or run.is_forgotten else 1,
         "rows of callers": len(traces.callers),
         "messages of hops in line": len(traces.calls),
-        "rows of the history": len(traces.history),
+        _HISTORY: len(traces.history),
         "rows of groups": 0 if run is None else len(traces.groups),
         "early answers": len(traces.early),
         "entries of Idempotency-Key": len(traces.started),

@@ -40,7 +40,10 @@ def paced_pages(reading: Reading, pace: Pace) -> Iterator[list[Letter]]:
 
 
 class ManyLetters:
-    """Sends back the letters of runs, one page of the queue after the other."""
+    """Sends back the letters of runs, one page of the queue after the other.
+
+    ``in_hand`` is how many may have been sent of which no outcome was told yet.
+    """
 
     def __init__(self, chosen: Sequence[Chosen], reading: Reading, redriver: Redriver, pace: Pace) -> None:
         self._runs = {(run.flow, run.object_id, str(run.request_id)): run for run in chosen}
@@ -49,14 +52,18 @@ class ManyLetters:
         self._reading = reading
         self._redriver = redriver
         self._pace = pace
+        self.in_hand = 0
 
     def ends(self) -> Iterator[tuple[Chosen, End]]:
         """Yield the outcome for each letter, and LEFT for each run without one. Stop reading when all runs go on."""
         for page in paced_pages(self._reading, self._pace):
             wanted = [(run, letter) for letter in page if (run := self._run_of(letter)) is not None]
             self._pace.wait(len(wanted))
+            self.in_hand = len(wanted)
             outcomes = self._redriver.redrive([letter for _, letter in wanted])
-            yield from (self._end(run, outcome) for (run, _), outcome in zip(wanted, outcomes, strict=True))
+            for (run, _), outcome in zip(wanted, outcomes, strict=True):
+                self.in_hand -= 1
+                yield self._end(run, outcome)
             if not self._open:
                 return
         yield from ((run, End(LEFT, NO_LETTER)) for run in self._without)

@@ -19,7 +19,10 @@ from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awa
 
 @dataclass
 class OwnLetters:
-    """The letters of one request, and how many of them were sent back. ``unsent`` counts its unsent messages."""
+    """The letters of one request, and how many of them were sent back.
+
+    ``unsent`` counts its unsent messages, ``kept`` the letters that were sent back and could not be deleted.
+    """
 
     flow: str
     object_id: str
@@ -27,6 +30,7 @@ class OwnLetters:
     sent: int = 0
     letters: int = 0
     unsent: int = 0
+    kept: int = 0
 
     def among(self, page: Sequence[Letter]) -> list[Letter]:
         """Return the request's letters of a page, without messages that it could not send."""
@@ -41,10 +45,8 @@ class OwnLetters:
 
     def counted(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Count the letters that were sent back."""
-        self.sent += sum(
-            outcome.failed is None and outcome.judgement is not None and outcome.judgement.fate is Fate.REDRIVEN
-            for outcome in outcomes
-        )
+        self.sent += sum(outcome.sent for outcome in outcomes)
+        self.kept += sum(outcome.sent and not outcome.deleted for outcome in outcomes)
         return outcomes
 
     def problems(self, queue: str) -> Iterator[str]:

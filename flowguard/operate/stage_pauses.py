@@ -116,19 +116,22 @@ class StagePauses:
         """Resume a stage: turn on what its pause has turned off.
 
         ``at_once`` is the largest concurrency of each mapping for now, and no more than it had; the pause is remembered
-        until the stage is resumed without it. Raises :class:`flowguard.aws.dead_letter_queue.Unusable`.
+        until the stage is resumed without it. The row says so before a mapping gets it, so that a resume without it
+        gives each what it had, wherever this one was stopped. Raises
+        :class:`flowguard.aws.dead_letter_queue.Unusable`.
         """
         mappings: list[QueueMapping] = []
-        with self._explained(pause.stage):
+        drained = pause if at_once is None else pause._replace(at_once=at_once, nonce=self._nonce())
+        if at_once is not None:
+            self._write(drained, pause)
+        with self._explained(pause.stage), self._as_it_was(pause, drained):
             for uuid, before in pause.before.items():
                 bound = before if pause.at_once is not None else None
                 if at_once is not None:
                     bound = at_once if before == UNBOUNDED else min(at_once, before)
                 if (mapping := self._mappings.turn_on(uuid, bound)) is not None:
                     mappings.append(mapping)
-        if at_once is not None:
-            self._write(pause._replace(at_once=at_once, nonce=self._nonce()), pause)
-        else:
+        if at_once is None:
             with self._explained(pause.stage):
                 if not self._rows.remove(pause):
                     raise _changed(pause.stage)
@@ -158,6 +161,17 @@ class StagePauses:
             with suppress(Exception):  # who repeats the command finds it
                 if is_new and all(mapping.is_on for mapping in self._mappings.of(pause.queue)):
                     self._rows.remove(pause)
+            raise
+
+    @contextmanager
+    def _as_it_was(self, pause: Pause, drained: Pause) -> Iterator[None]:
+        """Write a row as it was where no mapping was turned on: one in provisioned mode takes no concurrency at all."""
+        try:
+            yield
+        except botocore_errors.ClientError:
+            with suppress(Exception):  # who repeats the command finds it
+                if drained is not pause and not any(mapping.is_on for mapping in self._mappings.of(pause.queue)):
+                    self._rows.write(pause._replace(nonce=self._nonce()), drained)
             raise
 
     @contextmanager

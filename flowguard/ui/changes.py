@@ -60,7 +60,7 @@ class Changes:
                 lines += [_said(outcome) for outcome in letters.counted(redriver.redrive(letters.among(page)))]
                 if letters.sent:
                     break
-        return Change(letters.sent > 0, [*lines, *reading.warnings, *letters.problems(queue)])
+        return Change(letters.sent > 0 and not letters.kept, [*lines, *reading.warnings, *letters.problems(queue)])
 
     def again(self, flow: AnyFlow, object_id: str) -> Change:
         """Begin a run anew that was taken back, as ``flowguard retry --again`` does."""
@@ -113,6 +113,8 @@ def _named(page: Sequence[Letter], message_id: str) -> list[Letter]:
 
 
 def _said(outcome: Outcome) -> str:
+    if outcome.failed is not None and outcome.sent:
+        return f"it is in the queue still: {outcome.failed}"
     if outcome.failed is not None or outcome.judgement is None:
         return f"it was not sent back: {outcome.failed}"
     to = f", to {outcome.to}" if outcome.to else ""

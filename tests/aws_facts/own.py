@@ -100,6 +100,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "deploy/batch_plan.py:_SHORTEST_DERIVED",
             "deploy/batch_plan.py:_LEFT_FOR_SENDING",
             "aws/dead_letter_queue.py:_CLOCKS_AGREE",
+            "aws/dead_letter_queue.py:_NEARLY",
         ),
     ),
     "times, formats and codes of exit": (

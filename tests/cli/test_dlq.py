@@ -212,6 +212,36 @@ def test_a_letter_that_fails_again_at_once_stays_and_the_redrive_ends(at: Scene)
     assert dlq("redrive", "--all", "--yes").exit_code == 0
 
 
+def test_a_letter_that_arrives_while_others_are_dropped_stays_and_is_named(at: Scene) -> None:
+    dropped: list[str] = []
+
+    def late(call: ApiCall, proceed: Proceed) -> Response:
+        answer = proceed()
+        if call.operation == "DeleteMessageBatch" and not dropped:
+            dropped.extend(entry["Id"] for entry in call.params["Entries"])
+            at.deliver(at.order("late", request_id="run-late"))
+        return answer
+
+    at.script.pricing = reject
+    with intercept(later_by_its_clock), intercept(late):
+        result = dlq("drop", "--all", "--yes", "--json")
+    assert result.exit_code == 1
+    assert [(row["object_id"], row["deleted"]) for row in rows(result)][-1] == ("late", False)
+    assert result.stderr.count("it arrived after this began, and was left") == 1
+    assert len(dropped) == 3
+    assert [row["object_id"] for row in listed()] == ["late"]
+    assert dlq("drop", "--all", "--yes").exit_code == 0
+
+
+def later_by_its_clock(call: ApiCall, proceed: Proceed) -> Response:
+    """Make the time of the late letter a later one than that at which the queue was looked up."""
+    answer = proceed()
+    for message in answer.get("Messages", []) if call.operation == "ReceiveMessage" else []:
+        if "run-late" in str(message):
+            message["Attributes"]["SentTimestamp"] = str(int(message["Attributes"]["SentTimestamp"]) + 60_000)
+    return answer
+
+
 class NamedOrders(Flow, name="orders", object_id="order_id", request_id="note", dead_letters="dead"):
     """A flow that names its requests by their payload: a letter that it cannot read has no id that stays."""
 

@@ -26,6 +26,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.testing import FlowClock, FlowRunner
 from tests.aws.test_batch_writes import Unprocessed
 from tests.cli.test_cancel import for_a_day
 from tests.cli.test_hostile_text import CONTROL, OBJECT
@@ -159,6 +160,90 @@ def test_what_is_left_of_an_object_without_a_run_is_removed(at: Scene) -> None:
         at.aws.client("dynamodb").delete_item(TableName="flowguard", Key={key: item[key] for key in ("pk", "sk")})
     facts = json.loads(forget(at, "--yes", "--json").stdout)
     assert (facts["now"], facts["removed"], facts["found"]) == ("there is no run", True, {"dead letters": 1})
+
+
+def test_while_another_reader_holds_its_letter_it_is_not_said_to_be_gone(at: Scene) -> None:
+    failed(at)
+    sqs = at.aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    [held] = sqs.receive_message(QueueUrl=url)["Messages"]
+    said = lines(forget(at, "--yes", code=1).stdout)
+    assert said[0].startswith("NOT ALL    orders of o1")
+    assert (
+        "       1  unseen dead letters, left: letters that were hidden when this began, as those that another"
+        in said[-2]
+    )
+    facts = json.loads(forget(at, "--yes", "--json", code=1).stdout)
+    assert (facts["removed"], [left["what"] for left in facts["left"]]) == (False, ["bucket", "unseen dead letters"])
+    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=held["ReceiptHandle"], VisibilityTimeout=0)
+    facts = json.loads(forget(at, "--yes", "--json").stdout)
+    assert (facts["removed"], facts["found"]) == (True, {"dead letters": 1})
+    assert at.sent("dead") == []
+
+
+class Part(BaseModel):
+    part_id: str
+
+
+class Whole(BaseModel):
+    order_id: str
+
+
+class Fit(Stage[Part], name="fit"):
+    def handle(self, part: Part, step: Step) -> Outcome:
+        raise Reject("it does not fit")
+
+
+class Parts(Flow, name="parts", object_id="part_id", dead_letters="fits-dead"):
+    stages = (Fit,)
+
+
+class Build(Stage[Whole], name="build", then="built"):
+    def handle(self, whole: Whole, step: Step) -> Outcome:
+        asked: dict[str, Any] = {name: step.ask(Parts, Part(part_id=name)) for name in ("p1", "p2", "p3")}
+        return Built.when_all(**asked, within=timedelta(hours=1))
+
+
+class Built(Stage[dict[str, Any]], name="built"):
+    def handle(self, parts: dict[str, Any], step: Step) -> Outcome:
+        raise Reject("some part does not fit")
+
+
+class Wholes(Flow, name="wholes", object_id="order_id", answers="wholes-answers", dead_letters="fits-dead"):
+    stages = (Build, Built)
+
+
+class Lagging:
+    """SQS's numbers of a queue, as they were when they were first asked for, and letters that are held among them."""
+
+    def __init__(self) -> None:
+        self.first: Any = None
+        self.asked = 0
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        answer = proceed()
+        if call.operation != "GetQueueAttributes":
+            return answer
+        self.first = self.first or answer["Attributes"]
+        self.asked += 1
+        held = {"ApproximateNumberOfMessagesNotVisible": "4"} if self.asked > 1 else {}
+        return {**answer, "Attributes": {**self.first, **held}}
+
+
+def test_children_whose_letters_lie_in_one_queue_are_not_doubted_for_numbers_of_a_minute_ago() -> None:
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.serve(Wholes, Parts)
+        runner.send(Wholes, Whole(order_id="o1"))
+        runner.send(Parts, Part(part_id="another"))
+        runner.run()
+        clock.advance(hours=2)
+        assert len(aws.messages("fits-dead")) == 5
+        arguments = ("forget", f"{__name__}:Wholes", "o1", "--children", f"{__name__}:Parts", "--wait", "0", "--yes")
+        with intercept(Lagging()):
+            result = CliRunner().invoke(main, arguments, obj=CommandTime(clock, no_pause))
+        assert (result.exit_code, "unseen" in result.stdout) == (0, False), result.output
+        assert result.stdout.count("FORGOTTEN") == 4
+        assert len(aws.messages("fits-dead")) == 1
 
 
 def test_what_the_other_commands_say_of_a_forgotten_run(at: Scene) -> None:

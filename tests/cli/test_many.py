@@ -416,7 +416,10 @@ def test_ctrl_c_before_the_first_is_done_begins_with_it_again(at: Scene) -> None
     begin(at, "a")
     with failing(lambda name: KeyboardInterrupt()):
         result = cancel(at, code=1)
-    assert result.stderr.splitlines()[-1] == "go on with the same command"
+    *_, in_hand, goes_on = result.stderr.splitlines()
+    assert in_hand == "orders of a was in hand, and it may be done to it"
+    assert goes_on == "go on with the same command"
+    assert result.stdout == "none was finished, of 1 run\n"
 
 
 def test_going_on_from_an_older_place_changes_nothing_more(at: Scene) -> None:

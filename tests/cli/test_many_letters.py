@@ -13,6 +13,7 @@ from flowguard.errors import Reject
 from flowguard.names.ids import RequestId
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
+from tests.aws.dead_letters.letters import denying, sent_again
 from tests.cli.test_many import ORDERS, place_in, run
 from tests.cli.test_show import undoing
 from tests.scene import START, OrderState, Scene, scene
@@ -50,6 +51,7 @@ def calls_of_sqs(calls: Recorder, operation: str) -> int:
 # -- retry ------------------------------------------------------------------------------------------------------------
 
 RETRY = ("retry", ORDERS, "--all", "--wait", "0")
+WORDS = ("redrive", "drop")
 
 
 def test_the_letters_of_all_failed_runs_go_back(at: Scene) -> None:
@@ -180,6 +182,31 @@ def test_letters_that_come_round_again_end_it_with_a_warning(at: Scene) -> None:
         result = run(at, *RETRY, "--yes", "--status", "failed", code=1)
     assert "warning: stopped early: letters came round again" in result.stderr
     assert result.stdout == "3 LEFT, of 3 runs\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [RETRY, ("dlq", "redrive", "dead", "--all", "--wait", "0"), ("dlq", "drop", "dead", "--all", "--wait", "0")],
+)
+def test_letters_that_somebody_else_holds_are_not_among_all(at: Scene, command: tuple[str, ...]) -> None:
+    sqs = at.aws.client("sqs")
+    [held] = sqs.receive_message(QueueUrl=sqs.get_queue_url(QueueName="dead")["QueueUrl"])["Messages"]
+    result = run(at, *command, "--yes", code=1)
+    assert result.stderr.splitlines()[-1] == (
+        "warning: letters that were hidden when this began, as those that another reader holds: about 1; repeat this "
+        "when they are visible again"
+    )
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=held["ReceiptHandle"], VisibilityTimeout=0)
+    assert "warning" not in run(at, *command, "--yes").stderr
+    assert at.sent("dead") == []
+
+
+def test_where_each_run_has_its_letter_it_does_not_matter_who_holds_others(at: Scene) -> None:
+    sqs = at.aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="x", DelaySeconds=60)
+    assert run(at, *RETRY, "--yes").stdout == "3 REDRIVEN, of 3 runs\n"
 
 
 def test_ctrl_c_before_the_first_is_sent_gives_no_place_behind_it(at: Scene) -> None:
@@ -359,5 +386,128 @@ def test_ctrl_c_gives_the_letters_back_and_says_what_was_done(at: Scene) -> None
     with intercept(stop):
         result = run(at, *REDRIVE, "--yes", code=1)
     assert "interrupted; the same command goes on" in result.stderr
-    assert (result.stdout, result.stderr.splitlines()[-1]) == ("", "nothing was done")
+    assert (result.stdout, result.stderr.splitlines()[-1]) == ("", IN_HAND)
     assert "3 REDRIVEN" in run(at, *REDRIVE, "--yes").stdout
+
+
+IN_HAND = "3 letters in hand may have been sent; the same command sends them again, under their ids"
+
+
+def interrupting(operation: str, *, after: bool = False) -> Callable[[ApiCall, Proceed], Response]:
+    """Ctrl-C at an operation, or when it is made."""
+
+    def stop(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != operation:
+            return proceed()
+        if after:
+            proceed()
+        raise KeyboardInterrupt
+
+    return stop
+
+
+def test_ctrl_c_before_letters_are_in_hand_says_that_nothing_was_done(at: Scene) -> None:
+    with intercept(interrupting("ReceiveMessage")):
+        redriven, retried = run(at, *REDRIVE, "--yes", code=1), run(at, *RETRY, "--yes", code=1)
+    assert redriven.stderr.splitlines() == ["interrupted; the same command goes on", "nothing was done"]
+    assert "in hand" not in retried.stderr
+    assert retried.stdout == "nothing was done, of 3 runs\n"
+
+
+@pytest.mark.parametrize("stop", [interrupting("SendMessageBatch", after=True), interrupting("DeleteMessageBatch")])
+def test_ctrl_c_when_letters_were_sent_says_that_they_may_be(
+    at: Scene, stop: Callable[[ApiCall, Proceed], Response]
+) -> None:
+    with intercept(stop):
+        redriven, retried = run(at, *REDRIVE, "--yes", code=1), run(at, *RETRY, "--yes", code=1)
+    assert redriven.stderr.splitlines()[-1] == IN_HAND
+    assert retried.stderr.splitlines()[-1] == IN_HAND
+    assert retried.stdout == "none was finished, of 3 runs\n"
+    assert objects(at) == sorted(2 * "abc")
+
+
+def test_ctrl_c_after_a_page_that_was_told_is_said_of_none_in_hand(at: Scene) -> None:
+    receives: list[str] = []
+
+    def stop(call: ApiCall, proceed: Proceed) -> Response:
+        receives.extend([call.operation] if call.operation == "ReceiveMessage" else [])
+        if len(receives) == 2:
+            raise KeyboardInterrupt
+        return proceed()
+
+    with intercept(stop):
+        result = run(at, *REDRIVE, "--yes", code=1)
+    assert result.stderr == "interrupted; the same command goes on\n"
+    assert result.stdout.splitlines()[-1] == "3 REDRIVEN"
+
+
+UNDELETED = "it was sent, and could not be deleted: queue 'dead': DeleteMessageBatch is denied (not you); allow it to"
+
+
+def test_letters_that_are_sent_and_cannot_be_deleted_are_named_and_it_stops(at: Scene) -> None:
+    fail(at, *(f"o{number:02}" for number in range(17)))
+    with intercept(denying("DeleteMessageBatch")):
+        result = run(at, *REDRIVE, "--yes", code=2)
+    *letters, error = result.stderr.splitlines()
+    assert [UNDELETED in line for line in letters] == [True] * 10
+    assert error.startswith("Error: queue 'dead': DeleteMessageBatch is denied")
+    assert result.stdout == "10 FAILED\n"
+    assert len(objects(at)) == 10, "no second page was sent"
+    with intercept(denying("DeleteMessageBatch")):
+        result = run(at, *RETRY, "--yes", "--limit", "3", code=2)
+    assert result.stderr.count(UNDELETED) == 3
+    assert result.stdout == "3 FAILED, of 3 runs\n"
+
+
+def test_letters_that_cannot_be_dropped_are_named_and_it_stops(at: Scene) -> None:
+    with intercept(denying("DeleteMessageBatch")):
+        result = run(at, "dlq", "drop", "dead", "--all", "--wait", "0", "--yes", code=2)
+    assert result.stderr.count("DeleteMessageBatch is denied") == 4
+    assert result.stdout == "3 FAILED\n"
+
+
+def test_the_letter_of_one_run_that_is_sent_and_not_deleted_is_not_said_to_be_unsent(at: Scene) -> None:
+    with intercept(denying("DeleteMessageBatch")):
+        result = run(at, "retry", ORDERS, "a", "--wait", "0", code=1)
+    assert UNDELETED in result.stderr
+    assert "nothing was sent" not in result.stderr
+    assert objects(at) == ["a"]
+
+
+# -- runs of several letters ------------------------------------------------------------------------------------------
+
+
+def doubled(at: Scene, *names: str) -> None:
+    """Put the letters of these runs into the queue once more, and those of all others as they were."""
+    sqs = at.aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    for letter in at.sent("dead"):
+        name = json.loads(json.loads(letter["Body"])["Message"])["order_id"]
+        for _ in range(2 if name in names else 1):
+            sqs.send_message(QueueUrl=url, **sent_again(letter))
+
+
+def test_a_run_of_two_letters_is_one_run_that_went_on(at: Scene) -> None:
+    doubled(at, "a", "b")
+    result = run(at, *RETRY, "--yes", "--json")
+    assert len(result.stdout.splitlines()) == 5, "a line for each letter"
+    assert result.stderr.splitlines()[-1] == "3 REDRIVEN, of 3 runs"
+
+
+def test_a_run_whose_other_letter_fails_went_on_and_the_letter_has_failed(at: Scene) -> None:
+    doubled(at, "a")
+    refused: list[str] = []
+
+    def refuse_one(call: ApiCall, proceed: Proceed) -> Response:
+        answer = proceed()
+        if call.operation == "SendMessageBatch" and not refused:
+            entry = next(entry for entry in call.params["Entries"] if '"a' in str(entry["MessageBody"]))
+            refused.append(entry["Id"])
+            failed = {"Id": entry["Id"], "Code": "AccessDenied", "SenderFault": True}
+            return {"Failed": [failed]}
+        return answer
+
+    with intercept(refuse_one):
+        result = run(at, *RETRY, "--yes", code=1)
+    assert result.stdout == "3 REDRIVEN, of 3 runs\n"
+    assert result.stderr.count("FAILED  orders of a: ") == 1

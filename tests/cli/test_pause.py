@@ -387,6 +387,89 @@ def test_a_resume_that_was_stopped_is_repeated(stack: Stack, clock: ManualClock)
     assert on(stack) >= set(QUEUES)
 
 
+@pytest.mark.parametrize("operation", ["PutItem", UPDATE])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_slow_resume_that_was_stopped_leaves_nothing_slow_behind(
+    stack: Stack, clock: ManualClock, operation: str, after: bool
+) -> None:
+    bound(stack, "carts-to-check", 40)
+    pause(clock, "--stage", "check-cart")
+
+    def stop(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != operation:
+            return proceed()
+        if after:
+            proceed()
+        raise KeyboardInterrupt
+
+    with intercept(stop):
+        stopped = CliRunner().invoke(main, ("resume", CART, "--at-once", "5"), obj=CommandTime(clock, lambda _: None))
+    assert stopped.exit_code != 0
+    run(clock, "resume", CART, "--stage", "check-cart")
+    assert mappings(stack)["carts-to-check"] == ("Enabled", 40)
+    assert rows(stack) == []
+
+
+def test_a_slow_resume_whose_row_the_table_does_not_take_changes_no_mapping(stack: Stack, clock: ManualClock) -> None:
+    pause(clock, "--stage", "check-cart")
+    with intercept(refuse("PutItem", "ProvisionedThroughputExceededException")):
+        run(clock, "resume", CART, "--stage", "check-cart", "--at-once", "5", code=2)
+    assert "carts-to-check" not in on(stack)
+    run(clock, "resume", CART, "--stage", "check-cart")
+    assert mappings(stack)["carts-to-check"] == ("Enabled", None)
+
+
+def test_a_mapping_that_takes_no_concurrency_stays_paused_and_its_row_as_it_was(
+    stack: Stack, clock: ManualClock
+) -> None:
+    """One in provisioned mode takes no ScalingConfig, so a resume without the option sends none."""
+    pause(clock, "--stage", "check-cart")
+    given: list[Any] = []
+
+    def provisioned(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == UPDATE and "ScalingConfig" in call.params:
+            raise ClientError({"Error": {"Code": "InvalidParameterValueException", "Message": "mode"}}, UPDATE)
+        given.extend([call.params] if call.operation == UPDATE else [])
+        return proceed()
+
+    with intercept(provisioned):
+        run(clock, "resume", CART, "--stage", "check-cart", "--at-once", "5", code=2)
+        assert [json.loads(line)["at_once"] for line in stats_lines(clock)] == [None]
+        run(clock, "resume", CART, "--stage", "check-cart")
+    assert len(given) == 1
+    assert "carts-to-check" in on(stack)
+    assert rows(stack) == []
+
+
+def test_where_one_of_two_mappings_is_slow_the_row_says_so(stack: Stack, clock: ManualClock) -> None:
+    client = stack.client("lambda")
+    [mapping] = [one for one in client.list_event_source_mappings()["EventSourceMappings"] if is_of_checks(one)]
+    client.create_event_source_mapping(EventSourceArn=mapping["EventSourceArn"], FunctionName=mapping["FunctionArn"])
+    pause(clock, "--stage", "check-cart")
+    calls: list[str] = []
+
+    def second(call: ApiCall, proceed: Proceed) -> Response:
+        calls.extend([UPDATE] if call.operation == UPDATE else [])
+        if call.operation == UPDATE and len(calls) == 2:
+            raise ClientError({"Error": {"Code": "ResourceInUseException", "Message": "no"}}, UPDATE)
+        return proceed()
+
+    with intercept(second):
+        run(clock, "resume", CART, "--stage", "check-cart", "--at-once", "5", code=2)
+    assert [row["at_once"] for row in rows(stack)] == [{"N": "5"}]
+    run(clock, "resume", CART, "--stage", "check-cart")
+    found = [one for one in client.list_event_source_mappings()["EventSourceMappings"] if is_of_checks(one)]
+    assert [one.get("ScalingConfig") or None for one in found] == [None, None]
+
+
+def test_a_resume_that_is_refused_writes_no_row(stack: Stack, clock: ManualClock) -> None:
+    pause(clock, "--stage", "check-cart")
+    before = rows(stack)
+    with intercept(refuse(UPDATE, "ResourceInUseException")):
+        run(clock, "resume", CART, "--stage", "check-cart", code=2)
+    assert rows(stack) == before
+
+
 def test_what_a_deployment_has_set_meanwhile_stays(stack: Stack, clock: ManualClock) -> None:
     """So a mapping in provisioned mode goes on too, which takes no ScalingConfig."""
     bound(stack, "carts-to-check", 40)

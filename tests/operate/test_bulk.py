@@ -28,6 +28,7 @@ from flowguard.operate.bulk import (
 )
 from flowguard.operate.selection import Selection
 from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.aws.engines import same_clients
 from tests.scene import START, Scene, scene
 
@@ -261,6 +262,22 @@ def test_ctrl_c_leaves_the_place_of_the_last_that_is_done(at: Scene) -> None:
     with pytest.raises(KeyboardInterrupt):
         work.bulk.work(work.chosen)
     assert work.bulk.place == place("a")
+    assert work.bulk.in_hand == work.chosen[1]
+
+
+def test_ctrl_c_while_the_next_one_is_read_leaves_none_in_hand(at: Scene) -> None:
+    work = Work(at, "a", "b")
+    reads: list[str] = []
+
+    def stop(call: ApiCall, proceed: Proceed) -> Response:
+        reads.extend([call.operation] if call.operation == "GetItem" else [])
+        if len(reads) == 2:
+            raise KeyboardInterrupt
+        return proceed()
+
+    with intercept(stop), pytest.raises(KeyboardInterrupt):
+        work.bulk.work(work.chosen)
+    assert (work.done, work.bulk.in_hand) == (["a"], None)
 
 
 # -- what no other run would be spared ---------------------------------------------------------------------------------

@@ -87,6 +87,25 @@ def test_a_quick_pace_takes_ten_letters_at_once() -> None:
     assert queue.most == 10
 
 
+def test_it_knows_of_how_many_no_outcome_was_told_yet() -> None:
+    queue = Queue([letter("a"), letter("b")])
+    letters = ManyLetters((A, B), cast(Reading, queue), cast(Redriver, queue), Pace(50, ManualClock(), no_pause))
+    assert [letters.in_hand for _ in letters.ends()] == [1, 0]
+
+
+def test_what_ends_the_sending_leaves_the_page_in_hand() -> None:
+    queue = Queue([letter("a"), letter("c")])
+
+    def interrupted(letters: Sequence[Any]) -> list[Outcome]:
+        raise KeyboardInterrupt
+
+    redriver = SimpleNamespace(redrive=interrupted)
+    letters = ManyLetters((A, B), cast(Reading, queue), cast(Redriver, redriver), Pace(50, ManualClock(), no_pause))
+    with pytest.raises(KeyboardInterrupt):
+        next(letters.ends())
+    assert letters.in_hand == 1
+
+
 def test_a_run_without_a_letter_is_left() -> None:
     queue = Queue([letter("a")], [letter("c")])
     assert ends(queue, A, B) == [("a", "REDRIVEN"), ("b", LEFT)]

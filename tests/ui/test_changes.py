@@ -18,6 +18,7 @@ from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.ui.inspected import Inspected
 from flowguard.worker.dead_letters import Letter
+from tests.aws.dead_letters.letters import denying
 from tests.aws.engines import same_clients
 from tests.cli.test_hostile_text import HOSTILE, notification, put
 from tests.cli.test_list import played
@@ -85,6 +86,17 @@ def test_a_failed_run_is_retried_and_its_letter_taken(at: Scene) -> None:
     assert "shows no letter of request" in change(client, "/run/retry", 409, **form)
     said = change(client, "/run/retry", 409, flow="orders", object="o1")
     assert "nothing was sent back: the run is COMPLETED" in said
+
+
+def test_a_letter_that_is_sent_and_not_deleted_is_not_said_to_be_unsent(at: Scene) -> None:
+    client = opened(at, changes=True)
+    form = forms(client, "/run?flow=orders&object=bad")
+    with intercept(denying("DeleteMessageBatch")):
+        said = change(client, "/run/retry", 409, **form)
+    assert "it is in the queue still: it was sent, and could not be deleted: queue" in said
+    assert "not sent back" not in said
+    assert "nothing was sent back" not in said
+    assert len(at.sent("price-order")) == 1
 
 
 def test_one_letter_is_redriven_and_the_others_stay(at: Scene) -> None:

@@ -459,8 +459,26 @@ def test_a_letter_that_is_sent_and_not_deleted_says_so(at: Scene) -> None:
 
     with intercept(refuses):
         [outcome] = redrive()
-    assert (outcome.failed, outcome.deleted) == ("it could not be deleted: Busy: later", False)
+    assert (outcome.failed, outcome.deleted) == ("it was sent, and could not be deleted: Busy: later", False)
+    assert outcome.sent
     assert (len(at.sent("price-order")), len(at.sent("dead"))) == (1, 1)
+
+
+def test_an_obsolete_letter_that_is_not_deleted_was_not_sent_either(at: Scene) -> None:
+    die(at)
+    at.deliver(at.message(redrive=1), at.second())
+    with intercept(denying("DeleteMessageBatch")), reading() as open_:
+        redriver = Redriver(Clients(), "flowguard", open_, drop_obsolete=True)
+        [outcome] = redriver.redrive(next(open_.pages()))
+    assert (outcome.judgement and outcome.judgement.fate, outcome.sent) == (Fate.COMPLETED, False)
+    assert (outcome.failed or "").startswith("it could not be deleted: queue 'dead': DeleteMessageBatch is denied")
+
+
+def test_a_letter_that_is_refused_was_not_sent(at: Scene) -> None:
+    die(at)
+    with intercept(denying("SendMessageBatch")):
+        [outcome] = redrive()
+    assert (outcome.sent, outcome.deleted, outcome.failed is None) == (False, False, False)
 
 
 def test_a_missing_table_is_named_before_anything_is_sent(at: Scene) -> None:

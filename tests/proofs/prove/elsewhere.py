@@ -2313,6 +2313,7 @@ TESTED: Final = (
             "tests/aws/test_object_traces.py",
             "tests/aws/test_stored_texts.py",
             "tests/operate/test_forget_object.py",
+            "tests/operate/test_forget_letters.py",
             "tests/operate/test_forget_started.py",
             "tests/cli/test_forget.py",
         ),
