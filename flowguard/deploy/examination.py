@@ -16,8 +16,9 @@ from flowguard.deploy.open_queue_checks import check_open_queues
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_checks import check_left_over, check_queue_tags, check_queues
 from flowguard.deploy.regions import check_regions
+from flowguard.deploy.run_checks import check_runs
 from flowguard.deploy.security_checks import check_security
-from flowguard.deploy.table_checks import check_runs, check_tables
+from flowguard.deploy.table_checks import check_tables
 from flowguard.worker.routing import CLOCKS_DIFFER_BY
 
 MOST_OFF_BY = 60

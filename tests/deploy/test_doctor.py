@@ -161,8 +161,17 @@ def remake(stack: Stack, **keys: str) -> None:
 
 
 def run_item(stack: Stack, status: str, **more: Any) -> None:
-    item = {"pk": {"S": "run#everything#o#1"}, "sk": {"S": "run"}, "status": {"S": status}, "stage": {"S": "pack"}}
+    item: dict[str, Any] = {name: {"S": name} for name in ("request_id", "owner")}
+    item |= {name: {"N": "1"} for name in ("requested_at", "version", "hop", "retry", "redrive", "epoch", "ttl")}
+    item |= {"pk": {"S": "run#everything#o#1"}, "sk": {"S": "run"}, "status": {"S": status}, "stage": {"S": "pack"}}
+    item |= {"done": {"BOOL": status == "WAITING"}, "committed_at": ago(0)}
     stack.client("dynamodb").put_item(TableName="flowguard", Item={**item, **more})
+
+
+def wait(deadline: dict[str, str]) -> dict[str, Any]:
+    """The attributes of a run that waits for an answer."""
+    parts = {"deadline": deadline, "spare": {"N": "0"}, "room": {"N": "0"}, "answers": {"M": {}}}
+    return {"waiting": {"SS": ["decided"]}, "wait": {"M": parts}}
 
 
 def ago(ms: int) -> dict[str, str]:
@@ -416,7 +425,7 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         ("run-stuck", "warning", "everything of o#1"),
     ),
     "a wait whose deadline is over": (
-        lambda at: run_item(at, "WAITING", lease_until=ago(0), wait={"M": {"deadline": ago(2 * HOUR)}}),
+        lambda at: run_item(at, "WAITING", lease_until=ago(0), **wait(ago(2 * HOUR))),
         ("wait-late", "warning", "everything of o#1"),
     ),
 }
