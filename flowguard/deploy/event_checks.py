@@ -42,7 +42,7 @@ def _schedule_group(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
 
 def _schedule(needed: Deployment, schedule: ScheduleNeed, live: Account) -> Iterator[LiveFinding]:
     there = live.schedule(needed.scheduler_group, schedule.name)
-    if there is None and live.was_read("scheduler", "get_schedule"):
+    if there is None and live.was_read("scheduler", "get_schedule", schedule.name):
         yield error(
             "schedule-missing",
             schedule.name,

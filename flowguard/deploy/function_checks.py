@@ -71,7 +71,7 @@ def _of_function(needed: Deployment, function: FunctionNeed, live: Account) -> I
             _permissions(needed, function, deployed, live),
             _permissions(needed, function, deployed, live, of_streams=True),
         )
-    elif live.was_read("lambda", "get_function_configuration"):
+    elif live.was_read("lambda", "get_function_configuration", function.name):
         yield error(
             "function-missing",
             function.name,

@@ -24,7 +24,7 @@ def _of_table(table: TableNeed, live: Account) -> Iterator[LiveFinding]:
         yield from known(
             _keys(table, description), _expiry(table, live), _recovery(table, live), _indexes(table, description)
         )
-    elif live.was_read("dynamodb", "describe_table"):
+    elif live.was_read("dynamodb", "describe_table", table.name):
         why = "every message that needs it stays in its queue, until SQS gives it up"
         yield error("table-missing", table.name, "the table does not exist", why, f"create it: {_key(table)}")
 

@@ -136,5 +136,5 @@ def test_a_wait_that_is_over_is_no_late_one() -> None:
     with waiting() as (at, flow):
         for name in "abc":
             at.answer(name)
-        assert [rules(at, flow, hours) for hours in (2, 12)] == [[], []]
+        assert [rules(at, flow, hours) for hours in (2, 12.1)] == [[], []]
         assert rules(at, flow, 12.5) == [("run-between", "note", "carts")]

@@ -89,7 +89,7 @@ class PlannedAccount:
             *((("AWS::Scheduler::ScheduleGroup", needed.scheduler_group),) if not needed.existing_group else ()),
         }
 
-    def was_read(self, service: str, operation: str) -> bool:
+    def was_read(self, service: str, operation: str, resource: str) -> bool:
         """Answer whether what is missing is known to be missing, which holds for all that is answered."""
         return True
 
