@@ -30,6 +30,9 @@ _MISSING: Final = frozenset(
         "ResourceNotFoundException",
     }
 )
+_NO_BUCKET: Final = ("head_bucket", "404")
+"""The answer to a HEAD has no body, and so no other code."""
+
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation"})
 _HOUR: Final = 3_600
 _MOST_NAMED: Final = 10
@@ -94,7 +97,7 @@ class LiveAccount:
             if code in STRANGERS:
                 fix = "sign in again, and check this machine's clock"
                 raise NotLive(f"the credentials are not accepted ({code}); {fix}") from None
-            if code not in _MISSING:
+            if code not in _MISSING and (operation, code) != _NO_BUCKET:
                 self.unread.setdefault(refused, code)
             return None
         except NotImplementedError:  # an emulator does not serve it
@@ -202,6 +205,14 @@ class LiveAccount:
             return None
         _, partition, _, region, account, _ = (bus if bus.startswith("arn:") else queue).split(":")
         return [Arn("events", rule_place(name, bus)).filled(partition, region, account) for name in answer["RuleNames"]]
+
+    def rule_settings(self, queue: str, bus: str) -> list[Mapping[str, Any]] | None:
+        """Return the state and the pattern of the rules of a bus that send to the queue of that ARN."""
+        answer = self._ask("events", "list_rule_names_by_target", TargetArn=queue, EventBusName=bus)
+        if answer is None:
+            return None
+        rules = [self._ask("events", "describe_rule", Name=name, EventBusName=bus) for name in answer["RuleNames"]]
+        return None if None in rules else [{**each, "EventPattern": _read(each.get("EventPattern"))} for each in rules]
 
     def pipes(self, source: str) -> list[str] | None:
         """Return the names of the pipes that read a queue or stream. None if they may not be listed."""
@@ -363,7 +374,20 @@ class LiveAccount:
         role: Mapping[str, Any] | None = None if answer is None else answer["Role"]
         return role
 
+    def has_role(self, name: str) -> bool | None:
+        """Answer whether a role exists. None if that may not be read."""
+        return self._exists("iam", "get_role", RoleName=name)
+
     # -- the bucket and the secret
+
+    def has_bucket(self, name: str) -> bool | None:
+        """Answer whether a bucket exists, whosever it is. None if that may not be read."""
+        return self._exists("s3", "head_bucket", Bucket=name)
+
+    def has_secret(self, name: str) -> bool | None:
+        """Answer whether a secret exists, and is not to be deleted. None if that may not be read."""
+        exists = self._exists("secretsmanager", "describe_secret", SecretId=name)
+        return exists and "DeletedDate" not in self._ask("secretsmanager", "describe_secret", SecretId=name)
 
     def bucket_key(self, bucket: str) -> str | None:
         """Return the default key of a bucket. It is empty for none. None if it may not be read."""
@@ -494,6 +518,11 @@ def _named(resources: Sequence[str]) -> str:
 def _short(resource: str) -> str:
     """Return the name of a queue from its URL, and any other name or ARN as it is."""
     return resource.rpartition("/")[2] if resource.startswith("http") else resource
+
+
+def _read(pattern: str | None) -> Any:
+    """Return the pattern of a rule. A rule that has a schedule has none."""
+    return json.loads(pattern) if pattern else None
 
 
 def _given(**params: Any) -> dict[str, Any]:

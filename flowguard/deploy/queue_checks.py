@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, note, warning
@@ -311,6 +312,15 @@ def _subscribed(queue: QueueNeed, topic: str, attributes: Attributes, live: Acco
             "SNS drops what it cannot deliver, at once where the queue's policy or the queue itself is missing",
             "set RedrivePolicy of the subscription to a queue that the topic may send to",
         )
+    if subscriptions and all(_filter(subscription) for subscription in subscriptions):
+        is_for_answers = queue.role in (Role.CALLBACK, Role.ANSWERS)
+        yield (warning if is_for_answers else note)(
+            "subscription-filtered",
+            queue.name,
+            f"its subscription to {topic} has a filter policy",
+            "an answer that it leaves out reaches no run" if is_for_answers else "what it leaves out begins no run",
+            "take FilterPolicy away, or make sure that it lets through all that is meant for the flow",
+        )
     to_queues = [subscription for subscription in there if subscription.get("Protocol") == "sqs"]
     if _are_read(to_queues, live) and len({subscription.get("RawMessageDelivery") for subscription in to_queues}) > 1:
         yield warning(
@@ -320,6 +330,12 @@ def _subscribed(queue: QueueNeed, topic: str, attributes: Attributes, live: Acco
             "raw messages lose SNS's id and time, by which copies and older requests are recognised",
             "set RawMessageDelivery of all its subscriptions alike, best to false",
         )
+
+
+def _filter(subscription: Mapping[str, Any]) -> Any:
+    """Return the filter policy of a subscription. It is empty for none. SNS tells a text, and a file may have JSON."""
+    policy = subscription.get("FilterPolicy")
+    return json.loads(policy) if isinstance(policy, str) and policy else policy
 
 
 def _are_read(subscriptions: Sequence[Mapping[str, str]], live: Account) -> bool:

@@ -297,7 +297,7 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
             ),
             *("ListSubscriptionsByTopic", "SimulatePrincipalPolicy", "DescribeLogGroups", "DescribeSecret"),
             *("GetBucketEncryption", "GetFunctionCodeSigningConfig", "GetRole", "GetTopicAttributes"),
-            "DescribeStreamSummary",
+            *("DescribeRule", "DescribeStreamSummary"),
         ),
     },
     "only reads, to say in which account it is": {"cli/": ("GetCallerIdentity",)},

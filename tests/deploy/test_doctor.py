@@ -55,6 +55,7 @@ TRUST: Final = {
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
 
+HERE: Final = {"LocationConstraint": REGION}
 JSON: Final = {"LogFormat": "JSON"}
 
 THEIRS: Final = "arn:aws:sqs:eu-west-1:210987654321:theirs"
@@ -72,6 +73,8 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
         made = Stack(template("everything"), SESSION)
         made.client("iam").create_role(RoleName="shipping", AssumeRolePolicyDocument=json.dumps(TRUST))
         made.client("sns").create_topic(Name="orders-placed")
+        made.client("s3").create_bucket(Bucket="long-texts", CreateBucketConfiguration=HERE)
+        made.client("secretsmanager").create_secret(Name="flowguard/keys", SecretString="keys")
         for name in ("parcels", "answers-here"):
             made.client("sqs").create_queue(QueueName=name)
         made.client("dynamodb").create_table(

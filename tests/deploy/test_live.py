@@ -174,6 +174,15 @@ def test_of_mappings_with_a_page_that_may_not_be_read_nothing_is_said() -> None:
         assert not live.was_read("lambda", "list_event_source_mappings", "pack")
 
 
+EMPTY: Final[dict[str, Response]] = {
+    "ListEventSourceMappings": {"EventSourceMappings": []},
+    "ListPipes": {"Pipes": []},
+    "GetFunctionRecursionConfig": {"RecursiveLoop": "Allow"},
+    "DescribeLogGroups": {"logGroups": []},
+    "GetResources": {"ResourceTagMappingList": []},
+}
+
+
 class Everything:
     """An account of which each function, queue and role is there. Nothing is computed, for calls are counted alone."""
 
@@ -197,13 +206,9 @@ class Everything:
                 allowed = [{"EvalActionName": each, "EvalDecision": "allowed"} for each in params["ActionNames"]]
                 return {"EvaluationResults": allowed}
             case _:
-                return {
-                    "ListEventSourceMappings": {"EventSourceMappings": []},
-                    "ListPipes": {"Pipes": []},
-                    "GetFunctionRecursionConfig": {"RecursiveLoop": "Allow"},
-                    "DescribeLogGroups": {"logGroups": []},
-                    "GetResources": {"ResourceTagMappingList": []},
-                }.get(call.operation) or refusing(call.operation, "ResourceNotFoundException")(call, proceed)
+                if call.operation not in EMPTY:
+                    refusing(call.operation, "ResourceNotFoundException")(call, proceed)
+                return EMPTY[call.operation]
 
     def _queue(self, name: str) -> dict[str, str]:
         """A queue that gives records up, with a policy that allows nothing."""
