@@ -17,7 +17,7 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.sim.calls import intercept
 from tests.deploy.deployed import REGION, Stack, made_on_moto
 from tests.deploy.exercised import needs
-from tests.deploy.test_doctor import SESSION, Refusing
+from tests.deploy.test_doctor import SESSION, Refusing, environment
 
 OPTIONS: Final = DeployOptions.model_validate({"settings": {"bucket": "long-texts"}})
 NEEDED: Final[Deployment] = needs("tests.deploy.naming", options=OPTIONS)
@@ -151,6 +151,7 @@ def test_what_is_named_and_does_not_work_is_found(what: str, stack: Stack) -> No
 def test_the_role_of_the_scheduler_is_missed_once(stack: Stack) -> None:
     role = role_of_scheduler(stack)
     without_role(stack)
+    environment(stack, "lots-killed", FLOWGUARD_SCHEDULER_ROLE=role)
     looked = [*examine(NEEDED, OPTIONS, LiveAccount(SESSION), now=0, most_runs=0)]
     [missing] = [each for each in looked if each.rule == "role-missing"]
     assert (missing.resource, missing.what) == (
