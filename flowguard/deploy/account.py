@@ -135,7 +135,10 @@ class Account(Protocol):
     def has_bucket(self, name: str) -> bool | None: ...
 
     def has_secret(self, name: str) -> bool | None:
-        """Answer whether a secret exists, by its name or ARN, and is not to be deleted. None if that is not known."""
+        """Answer whether a secret is there to stay. None if that is not known.
+
+        It goes by its name or ARN.
+        """
         ...
 
     def bucket_key(self, bucket: str) -> str | None: ...

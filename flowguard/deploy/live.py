@@ -53,7 +53,7 @@ class NotLive(FlowguardError):
 
 
 class LiveAccount:
-    """Reads the resources of one account and region, each once: answers are kept.
+    """Reads the resources of one account and region once. Its answers are kept.
 
     ``unread`` are the operations that were denied, or that an emulator does not serve, each with what it was asked for
     and the error's code. Raises :class:`NotLive` where nothing can be asked at all.
@@ -163,7 +163,7 @@ class LiveAccount:
         return [] if tagged is None else [each for each in names if each not in tagged and self.queue(each) is not None]
 
     def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None:
-        """Return each subscription of a topic that is confirmed: its attributes, where they may be read."""
+        """Return the attributes of each confirmed subscription of a topic. Of one that may not be read it has fewer."""
         listed: list[Mapping[str, str]] = []
         place: dict[str, str] = {}
         while (page := self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic, **place)) is not None:

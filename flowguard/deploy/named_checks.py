@@ -1,4 +1,4 @@
-"""Checks that what functions and schedules name is there: the secrets of keys, the bucket of long texts, and roles."""
+"""Checks of the secrets, the bucket and the roles that functions and schedules name."""
 
 from __future__ import annotations
 

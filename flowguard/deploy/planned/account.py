@@ -423,13 +423,13 @@ class PlannedAccount:
         return {each["Key"]: each["Value"] for each in tags}
 
     def has_role(self, name: str) -> bool | None:
-        """Answer True for a role of the file, and None for any other: it may be there already."""
+        """Answer True for a role of the file. None for any other, which may be there already."""
         return True if self._resources.named("AWS::IAM::Role", name) is not None else None
 
     # -- the bucket and the secret
 
     def has_bucket(self, name: str) -> bool | None:
-        """Answer True for a bucket of the file, and None for any other: it may be there already."""
+        """Answer True for a bucket of the file. None for any other, which may be there already."""
         return True if self._resources.named("AWS::S3::Bucket", name) is not None else None
 
     def has_secret(self, name: str) -> bool | None:
