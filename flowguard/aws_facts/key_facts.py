@@ -85,6 +85,19 @@ _PRINCIPALS: Final = Document(
 
 KEY_FACTS: Final = (
     Fact(
+        name="secret-deleted-later",
+        sentence="A secret that is to be deleted has a `DeletedDate`, and its value cannot be read unless it is "
+        "restored.",
+        source=Document(
+            "DescribeSecret",
+            "https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_DescribeSecret.html",
+        ),
+        read="2026-11",
+        relied_on_by=("deploy/live.py:LiveAccount.has_secret",),
+        words=("DeletedDate",),
+        engines=like("moto"),
+    ),
+    Fact(
         name="ssm-missing-parameter",
         sentence="A parameter that does not exist is `ParameterNotFound`.",
         source=_SSM,

@@ -30,6 +30,10 @@ _UPDATE: Final = Document(
     "UpdateEventSourceMapping",
     "https://docs.aws.amazon.com/lambda/latest/api/API_UpdateEventSourceMapping.html",
 )
+_LIST: Final = Document(
+    "ListEventSourceMappings",
+    "https://docs.aws.amazon.com/lambda/latest/api/API_ListEventSourceMappings.html",
+)
 _PIPES: Final = Document(
     "Amazon Simple Queue Service as a source",
     "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-pipes-sqs.html",
@@ -209,6 +213,16 @@ MAPPING_FACTS: Final = (
         words=("Disabled", "Disabling", "ListEventSourceMappings", "UpdateEventSourceMapping", "UUID"),
         engines=like("moto", "ministack"),
         by_hand="A message that is sent to the queue of a disabled mapping is there a minute later, never received.",
+    ),
+    Fact(
+        name="mappings-paged",
+        sentence="`ListEventSourceMappings` returns at most 100 mappings, and `NextMarker` where there are more.",
+        source=_LIST,
+        read="2026-11",
+        relied_on_by=("deploy/live.py:LiveAccount.event_sources", "deploy/live.py:LiveAccount.readers"),
+        words=("Marker", "NextMarker"),
+        engines=NOWHERE,
+        by_hand="A function with more than 100 mappings shows it.",
     ),
     Fact(
         name="mapping-concurrency-removed",

@@ -13,6 +13,7 @@ _HEAD: Final = Document("HeadObject", f"{_API}/API_HeadObject.html")
 _CONSISTENT: Final = Document(
     "What is Amazon S3? Amazon S3 data consistency model", f"{_GUIDE}/Welcome.html#ConsistencyModel"
 )
+_HEAD_BUCKET: Final = Document("HeadBucket", f"{_API}/API_HeadBucket.html")
 _KEYS: Final = Document("Naming Amazon S3 objects", f"{_GUIDE}/object-keys.html")
 _OWNER: Final = Document(
     "Verifying bucket ownership with bucket owner condition", f"{_GUIDE}/bucket-owner-condition.html"
@@ -20,6 +21,16 @@ _OWNER: Final = Document(
 _ERRORS: Final = Document("Error responses", f"{_API}/ErrorResponses.html")
 
 S3_FACTS: Final = (
+    Fact(
+        name="s3-head-bucket",
+        sentence="`HeadBucket` has no body: of a bucket that does not exist the code is 404, and 403 of one that may "
+        "not be read. It needs `s3:ListBucket`.",
+        source=_HEAD_BUCKET,
+        read="2026-11",
+        relied_on_by=("deploy/live.py:_NO_BUCKET", "deploy/live.py:LiveAccount.has_bucket"),
+        words=("HeadBucket",),
+        engines=like("moto"),
+    ),
     Fact(
         name="s3-missing-key",
         sentence="An object that does not exist is `NoSuchKey`, 404, for a caller who may list the bucket.",

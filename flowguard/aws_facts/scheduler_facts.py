@@ -94,6 +94,17 @@ SCHEDULER_FACTS: Final = (
         by_hand="A recurring schedule takes a minute to its first tick, and a cron expression takes longer.",
     ),
     Fact(
+        name="scheduler-ends",
+        sentence="A recurring schedule invokes nothing after its `EndDate`. With a `FlexibleTimeWindow` of the mode "
+        "`FLEXIBLE` it invokes at some moment within that window.",
+        source=_CREATE,
+        read="2026-11",
+        relied_on_by=("deploy/event_checks.py:_end", "deploy/event_checks.py:_differing"),
+        words=("EndDate", "FlexibleTimeWindow"),
+        engines=NOWHERE,
+        by_hand="A schedule with an end a minute from now shows it.",
+    ),
+    Fact(
         name="scheduler-name",
         sentence="A schedule's name has up to 64 of 0-9, a-z, A-Z, `-`, `_`, `.`, and is unique in its group.",
         source=_CREATE,

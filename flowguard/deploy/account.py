@@ -42,7 +42,9 @@ class Account(Protocol):
         """Answer whether a deployment may add tags that are not in here: those of its stack."""
         ...
 
-    def was_read(self, service: str, operation: str) -> bool: ...
+    def was_read(self, service: str, operation: str, resource: str) -> bool:
+        """Answer whether the operation was not refused for a resource, by the name or ARN that it was asked for."""
+        ...
 
     def queue(self, name: str, arn: str | None = None) -> Mapping[str, str] | None: ...
 
@@ -64,6 +66,10 @@ class Account(Protocol):
 
     def rules(self, queue: str, bus: str) -> list[Any] | None:
         """Return the ARNs of the rules of a bus that send to the queue of that ARN. A file may leave some open."""
+        ...
+
+    def rule_settings(self, queue: str, bus: str) -> list[Mapping[str, Any]] | None:
+        """Return the state and the pattern of each of these rules. None if one of them may not be read."""
         ...
 
     def has_schedule_group(self, name: str) -> bool | None: ...
@@ -120,6 +126,19 @@ class Account(Protocol):
 
     def trust(self, role: str) -> Any:
         """Return the document of the trust policy of a role. None if it may not be read."""
+        ...
+
+    def has_role(self, name: str) -> bool | None:
+        """Answer whether a role exists. None if that is not known."""
+        ...
+
+    def has_bucket(self, name: str) -> bool | None: ...
+
+    def has_secret(self, name: str) -> bool | None:
+        """Answer whether a secret is there to stay. None if that is not known.
+
+        It goes by its name or ARN.
+        """
         ...
 
     def bucket_key(self, bucket: str) -> str | None: ...

@@ -36,7 +36,7 @@ def _topic_told(topic: TopicNeed, bucket: str, live: Account) -> Iterator[LiveFi
 
 
 def _missing(bucket: str, live: Account) -> Iterator[LiveFinding]:
-    if live.was_read("s3", "get_bucket_notification_configuration"):
+    if live.was_read("s3", "get_bucket_notification_configuration", bucket):
         why = "its objects begin no runs"
         yield error("bucket-missing", bucket, "the bucket does not exist", why, "create it, or name another")
 

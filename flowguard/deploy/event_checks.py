@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, warning
-from flowguard.deploy.needs import Deployment, ScheduleNeed, Target
+from flowguard.deploy.needs import Deployment, QueueNeed, ScheduleNeed, Target
+from flowguard.destinations import Bus
 
 
-def check_events(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
-    """Yield the findings about buses, rules and schedules."""
+def check_events(needed: Deployment, live: Account, now: int) -> Iterator[LiveFinding]:
+    """Yield the findings about buses, rules and schedules. ``now`` is ms."""
     yield from known(*(_bus(needed, bus, live) for bus in _buses(needed)), _schedule_group(needed, live))
-    yield from known(*(_schedule(needed, schedule, live) for schedule in needed.schedules))
+    yield from known(*(_schedule(needed, schedule, live, now) for schedule in needed.schedules))
 
 
 def _bus(needed: Deployment, bus: str, live: Account) -> Iterator[LiveFinding]:
@@ -40,9 +43,9 @@ def _schedule_group(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
         )
 
 
-def _schedule(needed: Deployment, schedule: ScheduleNeed, live: Account) -> Iterator[LiveFinding]:
+def _schedule(needed: Deployment, schedule: ScheduleNeed, live: Account, now: int) -> Iterator[LiveFinding]:
     there = live.schedule(needed.scheduler_group, schedule.name)
-    if there is None and live.was_read("scheduler", "get_schedule"):
+    if there is None and live.was_read("scheduler", "get_schedule", schedule.name):
         yield error(
             "schedule-missing",
             schedule.name,
@@ -52,6 +55,14 @@ def _schedule(needed: Deployment, schedule: ScheduleNeed, live: Account) -> Iter
         )
     if there is None:
         return
+    if (end := _end(there)) is not None and end < now / 1000:
+        yield error(
+            "schedule-over",
+            schedule.name,
+            f"the schedule ended at {there['EndDate']}",
+            f"no run of {schedule.owner} begins by it any more",
+            "take its EndDate away, or deploy the template of this code",
+        )
     if there.get("State", "ENABLED") == "DISABLED" and schedule.enabled:
         yield warning(
             "schedule-off",
@@ -89,6 +100,19 @@ def _differing(schedule: ScheduleNeed, there: Mapping[str, Any]) -> Iterator[str
         yield "queue"
     if target.get("Input") != schedule.input:
         yield "input"
+    if there.get("FlexibleTimeWindow", {}).get("Mode", "OFF") != "OFF":
+        yield "time window"
+
+
+def _end(there: Mapping[str, Any]) -> float | None:
+    """Return when a schedule ends, in seconds since 1970. A file has a text. None where it does not end."""
+    end = there.get("EndDate")
+    if isinstance(end, str):
+        with suppress(ValueError):
+            end = datetime.fromisoformat(end)
+    if not isinstance(end, datetime):
+        return None
+    return (end if end.tzinfo is not None else end.replace(tzinfo=UTC)).timestamp()
 
 
 def _buses(needed: Deployment) -> list[str]:
@@ -103,8 +127,13 @@ def _buses(needed: Deployment) -> list[str]:
 
 def _rules(needed: Deployment, bus: str, live: Account) -> Iterator[LiveFinding]:
     for queue in needed.queues:
-        reader = live.queue(queue.name, queue.arn) if bus in {rule.name for rule in queue.rules} else None
-        if reader is not None and live.rules(reader["QueueArn"], bus) == []:
+        events = [rule for rule in queue.rules if rule.name == bus]
+        reader = live.queue(queue.name, queue.arn) if events else None
+        if reader is None or (rules := live.rules(reader["QueueArn"], bus)) is None:
+            continue
+        for event in events if rules else ():
+            yield from known(_rule(queue, event, reader["QueueArn"], live))
+        if not rules:
             yield error(
                 "rule-missing",
                 queue.name,
@@ -112,3 +141,35 @@ def _rules(needed: Deployment, bus: str, live: Account) -> Iterator[LiveFinding]
                 "answers that are sent to the bus do not reach their runs",
                 f"make a rule with the target {reader['QueueArn']}",
             )
+
+
+def _rule(queue: QueueNeed, event: Bus, arn: str, live: Account) -> Iterator[LiveFinding]:
+    """Yield that no rule brings an event to a queue, though there are rules that send there."""
+    if (rules := live.rule_settings(arn, event.name)) is None:
+        return
+    fix = f"enable a rule of the bus {event.name} with source {event.source} and detail-type {event.detail_type}"
+    why = "answers that are sent to the bus do not reach their runs"
+    matching = [rule for rule in rules if _lets_through(rule["EventPattern"], event)]
+    if not matching:
+        what = f"no pattern of a rule that sends to it has the source {event.source} with {event.detail_type}"
+        yield error("rule-other", queue.name, what, why, fix)
+    elif all(rule.get("State", "ENABLED") == "DISABLED" for rule in matching):
+        yield error("rule-off", queue.name, f"the rule of the bus {event.name} that sends to it is disabled", why, fix)
+
+
+def _lets_through(pattern: Any, event: Bus) -> bool:
+    """Answer whether a pattern may let an event through. Only texts are compared, of its source and its type."""
+    if pattern is None:
+        return False
+    return all(_is_among(value, pattern.get(name)) for name, value in _parts(event))
+
+
+def _parts(event: Bus) -> tuple[tuple[str, str], ...]:
+    return ("source", event.source), ("detail-type", event.detail_type)
+
+
+def _is_among(value: str, wanted: Any) -> bool:
+    """Answer whether one of the values that a pattern wants may be this. One that is no text is a rule of its own."""
+    if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+        return True
+    return value in wanted

@@ -12,13 +12,15 @@ from flowguard.deploy.event_checks import check_events
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.function_checks import check_functions
 from flowguard.deploy.key_checks import check_keys
+from flowguard.deploy.named_checks import check_named
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.open_queue_checks import check_open_queues
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_checks import check_left_over, check_queue_tags, check_queues
 from flowguard.deploy.regions import check_regions
+from flowguard.deploy.run_checks import check_runs
 from flowguard.deploy.security_checks import check_security
-from flowguard.deploy.table_checks import check_runs, check_tables
+from flowguard.deploy.table_checks import check_tables
 from flowguard.worker.routing import CLOCKS_DIFFER_BY
 
 MOST_OFF_BY = 60
@@ -37,8 +39,9 @@ def examine(
     yield from check_left_over(needed, live)
     yield from check_queue_tags(needed, live)
     yield from check_buckets(needed, live)
-    yield from check_events(needed, live)
+    yield from check_events(needed, live, now)
     yield from check_functions(needed, live)
+    yield from check_named(needed, live)
     yield from check_security(needed, options, live)
     yield from check_keys(needed, options, live)
     yield from check_asked_codecs(needed)

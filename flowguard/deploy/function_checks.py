@@ -71,7 +71,7 @@ def _of_function(needed: Deployment, function: FunctionNeed, live: Account) -> I
             _permissions(needed, function, deployed, live),
             _permissions(needed, function, deployed, live, of_streams=True),
         )
-    elif live.was_read("lambda", "get_function_configuration"):
+    elif live.was_read("lambda", "get_function_configuration", function.name):
         yield error(
             "function-missing",
             function.name,
@@ -339,6 +339,16 @@ def _url(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
             "all may call its function URL",
             "all who know the URL start runs, as far as the function's read= lets them",
             'set AuthType to AWS_IAM, or say url_auth = "NONE" of it in the options',
+        )
+    elif function.url_auth == "NONE" and live.url_auth(function.name) == "AWS_IAM":
+        yield warning(
+            "url-closed",
+            function.name,
+            "its function URL wants requests that are signed for IAM",
+            "who follows a link gets 403, unless something in front of it signs"
+            if function.definition.kind is FunctionKind.ANSWERS
+            else "clients without IAM get 403, unless something in front of it signs",
+            "set AuthType to NONE, as the template does: the function looks at tokens and keys itself",
         )
 
 

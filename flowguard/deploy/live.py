@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -29,8 +30,14 @@ _MISSING: Final = frozenset(
         "ResourceNotFoundException",
     }
 )
+_NO_BUCKET: Final = ("head_bucket", "404")
+"""The answer to a HEAD has no body, and so no other code."""
+
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation"})
 _HOUR: Final = 3_600
+_MOST_NAMED: Final = 10
+"""How many resources a note names."""
+
 _CONFIG: Final = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
 
 
@@ -46,18 +53,18 @@ class NotLive(FlowguardError):
 
 
 class LiveAccount:
-    """Reads the resources of one account and region.
+    """Reads the resources of one account and region once. Its answers are kept.
 
-    ``unread`` are the operations that were denied, or that an emulator does not serve, with the error's code. Raises
-    :class:`NotLive` where nothing can be asked at all.
+    ``unread`` are the operations that were denied, or that an emulator does not serve, each with what it was asked for
+    and the error's code. Raises :class:`NotLive` where nothing can be asked at all.
     """
 
     def __init__(self, session: Session, endpoint_url: str | None = None) -> None:
         self._session = session
         self._endpoint_url = endpoint_url
         self._clients: dict[str, Any] = {}
-        self._urls: dict[str, str | None] = {}
-        self.unread: dict[str, str] = {}
+        self._answers: dict[str, Any] = {}
+        self.unread: dict[tuple[str, str], str] = {}
 
     def _client(self, service: str, region: str | None = None) -> Any:
         key = service if region is None else f"{service} {region}"
@@ -71,7 +78,18 @@ class LiveAccount:
         return self._clients[key]
 
     def _ask(self, service: str, operation: str, *, at_region: str | None = None, **params: Any) -> Any:
-        """Return an answer of AWS. None if the resource does not exist or may not be read."""
+        """Return an answer of AWS, which is asked once. None if the resource does not exist or may not be read.
+
+        The first parameter names the resource, by which a refusal is remembered.
+        """
+        key = json.dumps((service, operation, at_region, params), sort_keys=True)
+        if key not in self._answers:
+            self._answers[key] = self._asked_anew(service, operation, at_region=at_region, **params)
+        return self._answers[key]
+
+    def _asked_anew(self, service: str, operation: str, *, at_region: str | None = None, **params: Any) -> Any:
+        first = next(iter(params.values()), None)
+        refused = (f"{service}:{operation}", _short(first) if isinstance(first, str) else "")
         try:
             return getattr(self._client(service, at_region), operation)(**params)
         except ClientError as error:
@@ -79,37 +97,41 @@ class LiveAccount:
             if code in STRANGERS:
                 fix = "sign in again, and check this machine's clock"
                 raise NotLive(f"the credentials are not accepted ({code}); {fix}") from None
-            if code not in _MISSING:
-                self.unread.setdefault(f"{service}:{operation}", code)
+            if code not in _MISSING and (operation, code) != _NO_BUCKET:
+                self.unread.setdefault(refused, code)
             return None
         except NotImplementedError:  # an emulator does not serve it
-            self.unread.setdefault(f"{service}:{operation}", "NotImplemented")
+            self.unread.setdefault(refused, "NotImplemented")
             return None
         except BotoCoreError as error:
             raise NotLive(f"{str(error).rstrip('.')}; is --endpoint-url right, and are there credentials?") from None
 
-    def was_read(self, service: str, operation: str) -> bool:
-        """Answer whether the operation has not been refused."""
-        return f"{service}:{operation}" not in self.unread
+    def was_read(self, service: str, operation: str, resource: str) -> bool:
+        """Answer whether the operation has not been refused for a resource, by its name or ARN."""
+        return (f"{service}:{operation}", _short(resource)) not in self.unread
 
     # -- queues and topics
 
     def queue_url(self, name: str, arn: str | None) -> str | None:
-        key = arn if arn is not None else name
-        if key not in self._urls:
-            params = {"QueueName": name}
-            if arn is not None:
-                params["QueueOwnerAWSAccountId"] = arn.split(":")[4]
-            answer = self._ask("sqs", "get_queue_url", at_region=_region_of(arn), **params)
-            self._urls[key] = None if answer is None else answer["QueueUrl"]
-        return self._urls[key]
+        params = {"QueueName": name}
+        region = self._region_elsewhere(arn)
+        if arn is not None and region is not None:
+            params["QueueOwnerAWSAccountId"] = arn.split(":")[4]
+        answer = self._ask("sqs", "get_queue_url", at_region=region, **params)
+        return None if answer is None else str(answer["QueueUrl"])
+
+    def _region_elsewhere(self, arn: str | None) -> str | None:
+        """Return the region of a queue's ARN. None for a queue of this account and region, which its name tells."""
+        if arn is None or arn.split(":")[3:5] == [self.region, self.account]:
+            return None
+        return _region_of(arn)
 
     def queue(self, name: str, arn: str | None = None) -> Mapping[str, str] | None:
         """Return the attributes of a queue."""
         if (url := self.queue_url(name, arn)) is None:
             return None
         params: dict[str, Any] = {"QueueUrl": url, "AttributeNames": ["All"]}
-        answer = self._ask("sqs", "get_queue_attributes", at_region=_region_of(arn), **params)
+        answer = self._ask("sqs", "get_queue_attributes", at_region=self._region_elsewhere(arn), **params)
         attributes: Mapping[str, str] | None = None if answer is None else answer["Attributes"]
         return attributes
 
@@ -141,18 +163,22 @@ class LiveAccount:
         return [] if tagged is None else [each for each in names if each not in tagged and self.queue(each) is not None]
 
     def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None:
-        """Return the attributes of each subscription of a topic."""
-        first = self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic)
-        if first is None:
-            return None
-        arns = [subscription["SubscriptionArn"] for subscription in first["Subscriptions"]]
-        while first is not None and (token := first.get("NextToken")):
-            first = self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic, NextToken=token)
-            arns += [
-                subscription["SubscriptionArn"] for subscription in (first or {"Subscriptions": []})["Subscriptions"]
-            ]
-        answers = (self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn) for arn in arns)
-        return [answer["Attributes"] for answer in answers if answer is not None]
+        """Return the attributes of each confirmed subscription of a topic. Of one that may not be read it has fewer."""
+        listed: list[Mapping[str, str]] = []
+        place: dict[str, str] = {}
+        while (page := self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic, **place)) is not None:
+            listed += page["Subscriptions"]
+            if not page.get("NextToken"):
+                confirmed = [each for each in listed if each["SubscriptionArn"].startswith("arn:")]
+                return [{**each, **self._subscription(each["SubscriptionArn"])} for each in confirmed]
+            place = {"NextToken": page["NextToken"]}
+        return None
+
+    def _subscription(self, arn: str) -> Mapping[str, str]:
+        """Return the attributes of a subscription. They are empty where they may not be read."""
+        answer = self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn)
+        attributes: Mapping[str, str] = {} if answer is None else answer["Attributes"]
+        return attributes
 
     def topic_policies(self, topic: str) -> list[Any] | None:
         """Return the policy of a topic, in a list. None if it may not be read."""
@@ -180,6 +206,14 @@ class LiveAccount:
         _, partition, _, region, account, _ = (bus if bus.startswith("arn:") else queue).split(":")
         return [Arn("events", rule_place(name, bus)).filled(partition, region, account) for name in answer["RuleNames"]]
 
+    def rule_settings(self, queue: str, bus: str) -> list[Mapping[str, Any]] | None:
+        """Return the state and the pattern of the rules of a bus that send to the queue of that ARN."""
+        answer = self._ask("events", "list_rule_names_by_target", TargetArn=queue, EventBusName=bus)
+        if answer is None:
+            return None
+        rules = [self._ask("events", "describe_rule", Name=name, EventBusName=bus) for name in answer["RuleNames"]]
+        return None if None in rules else [{**each, "EventPattern": _read(each.get("EventPattern"))} for each in rules]
+
     def pipes(self, source: str) -> list[str] | None:
         """Return the names of the pipes that read a queue or stream. None if they may not be listed."""
         answer = self._ask("pipes", "list_pipes", SourcePrefix=source)
@@ -191,12 +225,13 @@ class LiveAccount:
 
     def schedule(self, group: str, name: str) -> Mapping[str, Any] | None:
         """Return a schedule of a group."""
-        schedule: Mapping[str, Any] | None = self._ask("scheduler", "get_schedule", GroupName=group, Name=name)
+        schedule: Mapping[str, Any] | None = self._ask("scheduler", "get_schedule", Name=name, GroupName=group)
         return schedule
 
-    def _exists(self, service: str, operation: str, **params: Any) -> bool | None:
-        answer = self._ask(service, operation, **params)
-        return answer is not None if self.was_read(service, operation) else None
+    def _exists(self, service: str, operation: str, **name: str) -> bool | None:
+        [resource] = name.values()
+        answer = self._ask(service, operation, **name)
+        return answer is not None if self.was_read(service, operation, resource) else None
 
     # -- tables
 
@@ -249,7 +284,7 @@ class LiveAccount:
         }
         looked = 0
         while looked < most:
-            page = self._ask("dynamodb", "scan", **params, Limit=min(1_000, most - looked))
+            page = self._asked_anew("dynamodb", "scan", **params, Limit=min(1_000, most - looked))
             if page is None:
                 return
             yield from page["Items"]
@@ -282,15 +317,22 @@ class LiveAccount:
 
     def event_sources(self, function: str) -> list[Mapping[str, Any]] | None:
         """Return the event source mappings of a function."""
-        answer = self._ask("lambda", "list_event_source_mappings", FunctionName=function)
-        sources: list[Mapping[str, Any]] | None = None if answer is None else answer["EventSourceMappings"]
-        return sources
+        return self._mappings(FunctionName=function)
 
     def readers(self, queue: str) -> list[Mapping[str, Any]] | None:
         """Return the event source mappings of a queue."""
-        answer = self._ask("lambda", "list_event_source_mappings", EventSourceArn=queue)
-        sources: list[Mapping[str, Any]] | None = None if answer is None else answer["EventSourceMappings"]
-        return sources
+        return self._mappings(EventSourceArn=queue)
+
+    def _mappings(self, **of: str) -> list[Mapping[str, Any]] | None:
+        """Return all event source mappings, of which a page has 100. None if one of the pages may not be read."""
+        mappings: list[Mapping[str, Any]] = []
+        place: dict[str, str] = {}
+        while (page := self._ask("lambda", "list_event_source_mappings", **of, **place)) is not None:
+            mappings += page["EventSourceMappings"]
+            if not page.get("NextMarker"):
+                return mappings
+            place = {"Marker": page["NextMarker"]}
+        return None
 
     def function_url(self, name: str) -> bool | None:
         """Answer whether a function has a URL. None if that may not be read."""
@@ -332,7 +374,20 @@ class LiveAccount:
         role: Mapping[str, Any] | None = None if answer is None else answer["Role"]
         return role
 
+    def has_role(self, name: str) -> bool | None:
+        """Answer whether a role exists. None if that may not be read."""
+        return self._exists("iam", "get_role", RoleName=name)
+
     # -- the bucket and the secret
+
+    def has_bucket(self, name: str) -> bool | None:
+        """Answer whether a bucket exists, whosever it is. None if that may not be read."""
+        return self._exists("s3", "head_bucket", Bucket=name)
+
+    def has_secret(self, name: str) -> bool | None:
+        """Answer whether a secret exists, and is not to be deleted. None if that may not be read."""
+        exists = self._exists("secretsmanager", "describe_secret", SecretId=name)
+        return exists and "DeletedDate" not in self._ask("secretsmanager", "describe_secret", SecretId=name)
 
     def bucket_key(self, bucket: str) -> str | None:
         """Return the default key of a bucket. It is empty for none. None if it may not be read."""
@@ -438,15 +493,36 @@ class LiveAccount:
 
     def notes(self) -> Iterator[LiveFinding]:
         """Yield what may not be read."""
-        for operation, code in sorted(self.unread.items()):
+        alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for (operation, resource), code in sorted(self.unread.items()):
+            alike[operation, code].append(resource)
+        for (operation, code), resources in alike.items():
             service, _, name = operation.partition(":")
             yield note(
                 "not-read",
                 operation,
-                f"{name} of {service} is refused ({code})",
+                f"{name} of {service} is refused ({code}){_named(resources)}",
                 "what depends on it was not looked at",
-                "allow it to whoever runs this; an emulator may not serve it",
+                "allow it to whoever runs this, and ask again later where it was throttled; an emulator may not "
+                "serve it",
             )
+
+
+def _named(resources: Sequence[str]) -> str:
+    """Return for which resources something was refused. An operation on the whole account names none."""
+    names = [each for each in resources if each]
+    more = f" and {len(names) - _MOST_NAMED} others" if names[_MOST_NAMED:] else ""
+    return f" for {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
+
+
+def _short(resource: str) -> str:
+    """Return the name of a queue from its URL, and any other name or ARN as it is."""
+    return resource.rpartition("/")[2] if resource.startswith("http") else resource
+
+
+def _read(pattern: str | None) -> Any:
+    """Return the pattern of a rule. A rule that has a schedule has none."""
+    return json.loads(pattern) if pattern else None
 
 
 def _given(**params: Any) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, note, warning
@@ -67,7 +68,7 @@ def _of_queue(needed: Deployment, queue: QueueNeed, live: Account) -> Iterator[L
             )
         yield from known(check_queue_policy(needed, queue, attributes, live))
         yield from known(*(_subscribed(queue, topic, attributes, live) for topic in queue.topics))
-    elif live.was_read("sqs", "get_queue_url") and live.was_read("sqs", "get_queue_attributes"):
+    elif _is_missing(queue.name, live):
         yield error(
             "queue-missing",
             queue.name,
@@ -245,7 +246,7 @@ def _target(
     name = arn.rpartition(":")[2]
     target = live.queue(name, arn)
     if target is None:
-        if live.was_read("sqs", "get_queue_url") and name != queue.give_up_to:
+        if _is_missing(name, live) and name != queue.give_up_to:
             why = "SQS cannot move a record there: it is delivered until it expires, and is lost then"
             fix = f"create {name}, or set RedrivePolicy to {queue.give_up_to}"
             is_here = arn.rpartition(":")[0] == attributes["QueueArn"].rpartition(":")[0]
@@ -288,7 +289,7 @@ def _target(
 def _subscribed(queue: QueueNeed, topic: str, attributes: Attributes, live: Account) -> Iterator[LiveFinding]:
     there = live.subscriptions(topic)
     if there is None:
-        if live.was_read("sns", "list_subscriptions_by_topic"):
+        if live.was_read("sns", "list_subscriptions_by_topic", topic):
             why = "requests and answers that are published there do not arrive"
             yield error(
                 "topic-missing", topic, "the topic does not exist", why, f"create it, and subscribe {queue.name}"
@@ -303,7 +304,7 @@ def _subscribed(queue: QueueNeed, topic: str, attributes: Attributes, live: Acco
             "what is published there does not reach its function",
             f"subscribe {attributes['QueueArn']} to it with the protocol sqs",
         )
-    if subscriptions and not any(redrive_of(subscription) for subscription in subscriptions):
+    if _are_read(subscriptions, live) and not any(redrive_of(subscription) for subscription in subscriptions):
         yield warning(
             "undelivered-dropped",
             queue.name,
@@ -311,8 +312,17 @@ def _subscribed(queue: QueueNeed, topic: str, attributes: Attributes, live: Acco
             "SNS drops what it cannot deliver, at once where the queue's policy or the queue itself is missing",
             "set RedrivePolicy of the subscription to a queue that the topic may send to",
         )
-    to_queues = (subscription for subscription in there if subscription.get("Protocol") == "sqs")
-    if len({subscription.get("RawMessageDelivery") for subscription in to_queues}) > 1:
+    if subscriptions and all(_filter(subscription) for subscription in subscriptions):
+        is_for_answers = queue.role in (Role.CALLBACK, Role.ANSWERS)
+        yield (warning if is_for_answers else note)(
+            "subscription-filtered",
+            queue.name,
+            f"its subscription to {topic} has a filter policy",
+            "an answer that it leaves out reaches no run" if is_for_answers else "what it leaves out begins no run",
+            "take FilterPolicy away, or make sure that it lets through all that is meant for the flow",
+        )
+    to_queues = [subscription for subscription in there if subscription.get("Protocol") == "sqs"]
+    if _are_read(to_queues, live) and len({subscription.get("RawMessageDelivery") for subscription in to_queues}) > 1:
         yield warning(
             "raw-delivery-mixed",
             topic,
@@ -320,6 +330,23 @@ def _subscribed(queue: QueueNeed, topic: str, attributes: Attributes, live: Acco
             "raw messages lose SNS's id and time, by which copies and older requests are recognised",
             "set RawMessageDelivery of all its subscriptions alike, best to false",
         )
+
+
+def _filter(subscription: Mapping[str, Any]) -> Any:
+    """Return the filter policy of a subscription. It is empty for none. SNS tells a text, and a file may have JSON."""
+    policy = subscription.get("FilterPolicy")
+    return json.loads(policy) if isinstance(policy, str) and policy else policy
+
+
+def _are_read(subscriptions: Sequence[Mapping[str, str]], live: Account) -> bool:
+    """Answer whether there are subscriptions, with the attributes of each."""
+    arns = [str(subscription.get("SubscriptionArn")) for subscription in subscriptions]
+    return bool(arns) and all(live.was_read("sns", "get_subscription_attributes", arn) for arn in arns)
+
+
+def _is_missing(queue: str, live: Account) -> bool:
+    """Answer whether a queue that was not found is missing, and not only unread."""
+    return all(live.was_read("sqs", operation, queue) for operation in ("get_queue_url", "get_queue_attributes"))
 
 
 def _flows(needed: Deployment, queue: QueueNeed) -> Iterator[AnyFlow]:

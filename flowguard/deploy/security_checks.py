@@ -40,7 +40,7 @@ def _named(live_key: str, live: Account) -> str | None:
     if "alias/" not in live_key:
         return live_key
     key = live.key(live_key)
-    return live_key if key is None and live.was_read("kms", "describe_key") else key
+    return live_key if key is None and live.was_read("kms", "describe_key", live_key) else key
 
 
 def _key(name: str, key: str, ask: Ask, live: Account) -> Iterator[LiveFinding]:

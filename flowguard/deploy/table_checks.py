@@ -1,4 +1,4 @@
-"""Checks of the live tables and runs."""
+"""Checks of the live tables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.needs import Deployment, TableNeed
 
-_STUCK: Final = 12 * 3_600_000
-"""Milliseconds after a lease, by which SQS has shown the longest hidden record again."""
-
 _WHOLE: Final = {"ProjectionType": "ALL"}
-_LATE: Final = 3_600_000
-"""Milliseconds after a deadline: its message is delayed by quarters of an hour, and may be retried."""
 
 
 def check_tables(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
@@ -29,7 +24,7 @@ def _of_table(table: TableNeed, live: Account) -> Iterator[LiveFinding]:
         yield from known(
             _keys(table, description), _expiry(table, live), _recovery(table, live), _indexes(table, description)
         )
-    elif live.was_read("dynamodb", "describe_table"):
+    elif live.was_read("dynamodb", "describe_table", table.name):
         why = "every message that needs it stays in its queue, until SQS gives it up"
         yield error("table-missing", table.name, "the table does not exist", why, f"create it: {_key(table)}")
 
@@ -118,41 +113,3 @@ def _key(table: TableNeed) -> str:
     return (
         ", ".join(f"{name} ({kind})" for name, kind in zip(table.key.names, table.key.types, strict=True)) or "its key"
     )
-
-
-def check_runs(needed: Deployment, live: Account, now: int, most: int) -> Iterator[LiveFinding]:
-    """Yield the findings about runs that are stuck. At most ``most`` items are read. ``now`` is ms."""
-    flows = {flow.name for flow in needed.flows}
-    for item in live.runs(needed.run_table, most):
-        flow, _, object_id = _named(item)
-        if flow not in flows:
-            continue
-        status = item["status"]["S"]
-        lease = int(item.get("lease_until", {}).get("N", "0"))
-        deadline = int(item.get("wait", {}).get("M", {}).get("deadline", {}).get("N", "0"))
-        where = f"{flow} of {object_id}"
-        if status == "RUNNING" and lease + _STUCK < now:
-            yield warning(
-                "run-stuck",
-                where,
-                f"it is RUNNING at {item['stage']['S']}, and nobody has worked on it for {_hours(now - lease)}",
-                "its message was given up by SQS or deleted by hand: it never ends by itself",
-                "look for its record in the queue of records given up, and send it back; or send the request anew",
-            )
-        elif status == "WAITING" and deadline and deadline + _LATE < now:
-            yield warning(
-                "wait-late",
-                where,
-                f"it waits at {item['stage']['S']}, and its deadline is over for {_hours(now - deadline)}",
-                "the message of its deadline was lost or given up: it waits for ever",
-                "does a function read the flow's answers queue? Look for the record among those given up",
-            )
-
-
-def _named(item: Mapping[str, Any]) -> tuple[str, str, str]:
-    kind, _, rest = str(item["pk"]["S"]).partition("#")
-    return rest.partition("#") if kind == "run" else ("", "", "")
-
-
-def _hours(ms: int) -> str:
-    return f"{ms / 3_600_000:.0f} h"

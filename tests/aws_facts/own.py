@@ -84,7 +84,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("aws/caller_lists.py:ROWS_A_PAGE", "aws/history_rows.py:ROWS_SHOWN", "aws/history_rows.py:MOST_ROWS"),
         *("aws/run_pages.py:ITEMS_A_PAGE", "deploy/code_zip.py:NAMED", "dev/delivery.py:LONGEST_TRACE"),
         *("aws/object_scan.py:MOST_FLOWS", "aws/object_traces.py:MOST_REQUESTS", "aws/forgetting.py:TEXTS_A_ROW"),
-        "deploy/own_calls.py:_MOST_NAMED",
+        *("deploy/live.py:_MOST_NAMED", "deploy/own_calls.py:_MOST_NAMED"),
         "sim/issued_tokens.py:_MOST_NAMED",
     ),
     "how long names and numbers of flowguard's own may be": (
@@ -93,9 +93,9 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("aws/items.py:_LARGEST_NUMBER", "aws/writes.py:_MOST_LEVELS", "deploy/logical_ids.py:_LONGEST"),
     ),
     "what is too much, too late or too far off for an alarm or the doctor": (
-        *("deploy/examination.py:MOST_OFF_BY", "deploy/table_checks.py:_STUCK"),
+        *("deploy/examination.py:MOST_OFF_BY", "deploy/run_checks.py:_STUCK"),
         *(
-            "deploy/table_checks.py:_LATE",
+            "deploy/run_checks.py:_LATE",
             "deploy/batch_plan.py:LONGEST_DERIVED",
             "deploy/batch_plan.py:_SHORTEST_DERIVED",
             "deploy/batch_plan.py:_LEFT_FOR_SENDING",
@@ -299,7 +299,7 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
             ),
             *("ListSubscriptionsByTopic", "SimulatePrincipalPolicy", "DescribeLogGroups", "DescribeSecret"),
             *("GetBucketEncryption", "GetFunctionCodeSigningConfig", "GetRole", "GetTopicAttributes"),
-            "DescribeStreamSummary",
+            *("DescribeRule", "DescribeStreamSummary"),
         ),
     },
     "only reads, to say in which account it is": {"cli/": ("GetCallerIdentity",)},

@@ -55,6 +55,7 @@ TRUST: Final = {
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
 
+HERE: Final = {"LocationConstraint": REGION}
 JSON: Final = {"LogFormat": "JSON"}
 
 THEIRS: Final = "arn:aws:sqs:eu-west-1:210987654321:theirs"
@@ -72,6 +73,8 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
         made = Stack(template("everything"), SESSION)
         made.client("iam").create_role(RoleName="shipping", AssumeRolePolicyDocument=json.dumps(TRUST))
         made.client("sns").create_topic(Name="orders-placed")
+        made.client("s3").create_bucket(Bucket="long-texts", CreateBucketConfiguration=HERE)
+        made.client("secretsmanager").create_secret(Name="flowguard/keys", SecretString="keys")
         for name in ("parcels", "answers-here"):
             made.client("sqs").create_queue(QueueName=name)
         made.client("dynamodb").create_table(
@@ -161,8 +164,17 @@ def remake(stack: Stack, **keys: str) -> None:
 
 
 def run_item(stack: Stack, status: str, **more: Any) -> None:
-    item = {"pk": {"S": "run#everything#o#1"}, "sk": {"S": "run"}, "status": {"S": status}, "stage": {"S": "pack"}}
+    item: dict[str, Any] = {name: {"S": name} for name in ("request_id", "owner")}
+    item |= {name: {"N": "1"} for name in ("requested_at", "version", "hop", "retry", "redrive", "epoch", "ttl")}
+    item |= {"pk": {"S": "run#everything#o#1"}, "sk": {"S": "run"}, "status": {"S": status}, "stage": {"S": "pack"}}
+    item |= {"done": {"BOOL": status == "WAITING"}, "committed_at": ago(0)}
     stack.client("dynamodb").put_item(TableName="flowguard", Item={**item, **more})
+
+
+def wait(deadline: dict[str, str]) -> dict[str, Any]:
+    """The attributes of a run that waits for an answer."""
+    parts = {"deadline": deadline, "spare": {"N": "0"}, "room": {"N": "0"}, "answers": {"M": {}}}
+    return {"waiting": {"SS": ["decided"]}, "wait": {"M": parts}}
 
 
 def ago(ms: int) -> dict[str, str]:
@@ -416,7 +428,7 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         ("run-stuck", "warning", "everything of o#1"),
     ),
     "a wait whose deadline is over": (
-        lambda at: run_item(at, "WAITING", lease_until=ago(0), wait={"M": {"deadline": ago(2 * HOUR)}}),
+        lambda at: run_item(at, "WAITING", lease_until=ago(0), **wait(ago(2 * HOUR))),
         ("wait-late", "warning", "everything of o#1"),
     ),
 }
@@ -684,6 +696,12 @@ def test_a_permission_that_is_missing_is_found(stack: Stack) -> None:
         ("GetQueueUrl", "sqs:get_queue_url"),
         ("GetQueueAttributes", "sqs:get_queue_attributes"),
         ("ListSubscriptionsByTopic", "sns:list_subscriptions_by_topic"),
+        ("GetSubscriptionAttributes", "sns:get_subscription_attributes"),
+        ("GetTopicAttributes", "sns:get_topic_attributes"),
+        ("GetFunctionConcurrency", "lambda:get_function_concurrency"),
+        ("DescribeLogGroups", "logs:describe_log_groups"),
+        ("GetRole", "iam:get_role"),
+        ("ListPipes", "pipes:list_pipes"),
         ("DescribeTable", "dynamodb:describe_table"),
         ("DescribeTimeToLive", "dynamodb:describe_time_to_live"),
         ("DescribeContinuousBackups", "dynamodb:describe_continuous_backups"),

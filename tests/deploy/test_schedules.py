@@ -210,7 +210,7 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 
 
 def found(**changes: Any) -> list[Text]:
-    looked = check_events(deployment(**changes), LiveAccount(SESSION))
+    looked = check_events(deployment(**changes), LiveAccount(SESSION), 0)
     return [(each.rule, each.severity.value, each.resource) for each in looked]
 
 

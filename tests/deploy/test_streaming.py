@@ -789,7 +789,7 @@ def test_who_else_reads_a_stream_may_not_be_said() -> None:
     needed, live = deployment(), LiveAccount(SESSION)
     with intercept(denied):
         assert list(check_shared_streams(needed, needed.function(NOTICE), live)) == []
-        assert live.unread.keys() == {"lambda:list_event_source_mappings", "pipes:list_pipes"}
+        assert {operation for operation, _ in live.unread} == {"lambda:list_event_source_mappings", "pipes:list_pipes"}
 
 
 def test_of_a_function_without_streams_nothing_is_asked() -> None:

@@ -89,7 +89,7 @@ class PlannedAccount:
             *((("AWS::Scheduler::ScheduleGroup", needed.scheduler_group),) if not needed.existing_group else ()),
         }
 
-    def was_read(self, service: str, operation: str) -> bool:
+    def was_read(self, service: str, operation: str, resource: str) -> bool:
         """Answer whether what is missing is known to be missing, which holds for all that is answered."""
         return True
 
@@ -236,13 +236,25 @@ class PlannedAccount:
         return None
 
     def rules(self, queue: str, bus: str) -> list[Any]:
-        arns = []
+        return [rule.arn for rule in self._sending(queue, bus)]
+
+    def _sending(self, queue: str, bus: str) -> Iterator[Resource]:
+        """Yield the rules of a bus that send to a queue."""
         for rule in self._resources.of("AWS::Events::Rule"):
             answer = self._answer({"EventBusName": _DEFAULT_BUS, "Targets": [], **rule.properties}, rule)
             is_its = str(answer["EventBusName"]).rpartition("/")[2] == bus.rpartition("/")[2]
             if is_its and any(target.get("Arn") == queue for target in answer["Targets"]):
-                arns.append(rule.arn)
-        return arns
+                yield rule
+
+    def rule_settings(self, queue: str, bus: str) -> list[Mapping[str, Any]]:
+        return [
+            self._answer({"EventPattern": UNKNOWN, **self._whole(rule)}, rule) for rule in self._sending(queue, bus)
+        ]
+
+    def _whole(self, rule: Resource) -> Mapping[str, Any]:
+        """Return what the parts of a rule say. In a plan each target is a part."""
+        parts = [each for each in self._resources.of(rule.type) if each.name == rule.name]
+        return {name: value for part in (*parts, rule) for name, value in part.properties.items()}
 
     def has_schedule_group(self, name: str) -> bool | None:
         return name == _DEFAULT_BUS or self._one("AWS::Scheduler::ScheduleGroup", name) is not None
@@ -410,7 +422,20 @@ class PlannedAccount:
         tags = self._answer(resource.properties, resource).get("Tags", ())
         return {each["Key"]: each["Value"] for each in tags}
 
+    def has_role(self, name: str) -> bool | None:
+        """Answer True for a role of the file. None for any other, which may be there already."""
+        return True if self._resources.named("AWS::IAM::Role", name) is not None else None
+
     # -- the bucket and the secret
+
+    def has_bucket(self, name: str) -> bool | None:
+        """Answer True for a bucket of the file. None for any other, which may be there already."""
+        return True if self._resources.named("AWS::S3::Bucket", name) is not None else None
+
+    def has_secret(self, name: str) -> bool | None:
+        """Answer whether the file has the secret that it was to have. None for any other."""
+        kind = "AWS::SecretsManager::Secret"
+        return self._one(kind, name) is not None if (kind, name) in self._made else None
 
     def bucket_key(self, bucket: str) -> str | None:
         if (resource := self._resources.named("AWS::S3::Bucket", bucket)) is None:

@@ -61,10 +61,11 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """CloudFormation's type of each that is looked at, and the argument with its name. Some are part of another one."""
 
-_JSON: Final = frozenset({"assume_role_policy", "policy", "redrive_policy"})
+_JSON: Final = frozenset({"assume_role_policy", "event_pattern", "filter_policy", "policy", "redrive_policy"})
 """The arguments that are JSON in a text."""
 
 _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
+    "aws_cloudwatch_event_rule": {"event_pattern": "EventPattern", "state": "State"},
     "aws_cloudwatch_log_group": {"retention_in_days": "RetentionInDays", "kms_key_id": "KmsKeyId"},
     "aws_dynamodb_table": {
         "stream_view_type": "StreamSpecification.StreamViewType",
@@ -88,6 +89,8 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "schedule_expression": "ScheduleExpression",
         "schedule_expression_timezone": "ScheduleExpressionTimezone",
         "state": "State",
+        "end_date": "EndDate",
+        "flexible_time_window.mode": "FlexibleTimeWindow.Mode",
         "target.arn": "Target.Arn",
         "target.input": "Target.Input",
         "target.role_arn": "Target.RoleArn",
@@ -144,6 +147,7 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "endpoint": "Endpoint",
         "redrive_policy": "RedrivePolicy",
         "raw_message_delivery": "RawMessageDelivery",
+        "filter_policy": "FilterPolicy",
     },
     "aws_sqs_queue_policy": {"policy": "PolicyDocument"},
     "aws_sqs_queue": {

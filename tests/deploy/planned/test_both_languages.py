@@ -58,6 +58,43 @@ def function(file: Any, name: str) -> Any:
     return given
 
 
+def rule(file: Any) -> Any:
+    return next(blocks(file, "AWS::Events::Rule", "aws_cloudwatch_event_rule"))
+
+
+def url(file: Any) -> Any:
+    return next(blocks(file, "AWS::Lambda::Url", "aws_lambda_function_url"))
+
+
+def schedule(file: Any) -> Any:
+    return next(blocks(file, "AWS::Scheduler::Schedule", "aws_scheduler_schedule", name="sweeps-tick"))
+
+
+def unpaid(file: Any) -> None:
+    """Let a rule be for events of another type."""
+    pattern = {"source": ["bank"], "detail-type": ["Unpaid"]}
+    say(rule, EventPattern=("event_pattern", json.dumps(pattern)))(file)
+    if "Resources" in file:
+        rule(file)["EventPattern"] = pattern
+
+
+def filtered(file: Any) -> None:
+    """Let a queue get a part of what its topic has."""
+    policy = {"kind": ["x"]}
+    given = next(
+        blocks(file, "AWS::SNS::Subscription", "aws_sns_topic_subscription", topic="orders-placed"),
+    )
+    given |= {"FilterPolicy": policy} if "Resources" in file else {"filter_policy": json.dumps(policy)}
+
+
+def flexible(file: Any) -> None:
+    """Let a schedule come some time in a day."""
+    if "Resources" in file:
+        schedule(file)["FlexibleTimeWindow"] = {"Mode": "FLEXIBLE", "MaximumWindowInMinutes": 1_440}
+    else:
+        schedule(file)["flexible_time_window"] = {"mode": "FLEXIBLE", "maximum_window_in_minutes": 1_440}
+
+
 def source(file: Any, place: str) -> Any:
     """The first mapping whose text has a place."""
     return next(blocks(file, "AWS::Lambda::EventSourceMapping", "aws_lambda_event_source_mapping", place=place))
@@ -353,6 +390,36 @@ CASES: Final[dict[str, tuple[str, Change, Text]]] = {
         ("timeout-default", "warning", "shipping-start"),
     ),
     "a table without a stream": ("streaming", no_stream, ("stream-off", "error", NOTICE)),
+    "a rule that is off": (
+        "everything",
+        say(rule, State=("state", "DISABLED")),
+        ("rule-off", "error", "everything-events"),
+    ),
+    "a rule of other events": (
+        "everything",
+        unpaid,
+        ("rule-other", "error", "everything-events"),
+    ),
+    "a URL that wants signed requests": (
+        "everything",
+        say(url, AuthType=("authorization_type", "AWS_IAM")),
+        ("url-closed", "warning", "everything-answers-url"),
+    ),
+    "a filter of a topic": (
+        "everything",
+        filtered,
+        ("subscription-filtered", "note", PACK),
+    ),
+    "a schedule that has ended": (
+        "ticking",
+        say(schedule, EndDate=("end_date", "1960-01-01T00:00:00Z")),
+        ("schedule-over", "error", "sweeps-tick"),
+    ),
+    "a schedule that comes some time in a day": (
+        "ticking",
+        flexible,
+        ("schedule-other", "error", "sweeps-tick"),
+    ),
     "a function that is off": (
         "everything",
         say(function, PACK, ReservedConcurrentExecutions=("reserved_concurrent_executions", 0)),

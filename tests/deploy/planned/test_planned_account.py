@@ -271,7 +271,7 @@ def test_what_no_file_says_is_not_asked_of_it() -> None:
     made: Account = account()
     assert (made.account, made.clock(), made.queues_of("t", ["f"])) == (None, None, None)
     assert [*made.runs("t", 5)] == []
-    assert made.was_read("sqs", "get_queue_url") is True
+    assert made.was_read("sqs", "get_queue_url", "orders") is True
     [last] = made.notes()
     assert (last.rule, last.resource) == ("not-in-a-file", "f.json")
 
