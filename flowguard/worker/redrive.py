@@ -78,7 +78,9 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
             return Judgement(Fate.REDRIVEN, _elsewhere(verdict, item))
         case Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
             return Judgement(Fate.SUPERSEDED, f"request {item.request_id} holds the object")
-        case Verdict.GIVEN_UP | Verdict.RESET | Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
+        case Verdict.RESET:
+            return Judgement(Fate.REDRIVEN, "the run was reset; its stage sends the message that begins it anew")
+        case Verdict.GIVEN_UP | Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
             for_good = verdict is Verdict.GIVEN_UP
             return _failed_for_good(item, letter.flow) if for_good else Judgement(Fate.SUPERSEDED, _went_on(item))
         case Verdict.DONE:

@@ -296,6 +296,13 @@ def test_an_item_shows_that_its_flow_takes_callers(changes: dict[str, Any], hop:
     assert fate(moved(FIRST._replace(hop=hop)), item)[0] is fate_then
 
 
+def test_a_later_hop_of_a_run_that_was_reset_goes_back_to_send_the_restart_which_may_not_be_sent() -> None:
+    item = run_item(hop=1, request_id=FIRST.request_id, requested_at=5, reset_at=NOW, done=False)
+    letter = of(moved(FIRST._replace(hop=3)), flow=flow(on_conflict=ATTACH))
+    told = judge(letter, item, now=NOW)
+    assert told == (Fate.REDRIVEN, "the run was reset; its stage sends the message that begins it anew")
+
+
 @pytest.mark.parametrize(
     ("noted", "queue", "fate_then"),
     [
