@@ -26,7 +26,7 @@ from flowguard.start_request import StartRequest
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.worker.observed import checked_observers, invocation_span, observed
 from flowguard.worker.ports import Services
-from flowguard.worker.start_rule import ReadStart, ShowsResult, StartRule
+from flowguard.worker.start_rule import ReadStart, ShowsResult, StartRule, usual_keep
 
 if TYPE_CHECKING:
     from flowguard.worker.starts import Ledger
@@ -93,7 +93,7 @@ def start_handler(  # noqa: PLR0913 - options, each with a default
     key_required: bool = True,
     caller: Callable[[StartRequest], str] | None = None,
     wait: timedelta = timedelta(0),
-    keep: timedelta = timedelta(days=28),
+    keep: timedelta | None = None,
     shows_result: ShowsResult = False,
     observers: Iterable[Observer] = (),
 ) -> StartHandler:
@@ -112,7 +112,7 @@ def start_handler(  # noqa: PLR0913 - options, each with a default
                         name, requests with a key get a 500
     ``wait``            how long a request is held for its run's end, at most 25 s; ``Prefer: wait=N`` asks for less
     ``keep``            how long a key is known, and its link good; no longer than the flow remembers its runs, which is
-                        twice its ``retention``, or its ``remember``
+                        twice its ``retention``, or its ``remember``. By default that, and 28 days at most
     ``shows_result``    whether a reader gets the result: True for all who have the link or repeat the request, or a
                         function of request and object id
     ``observers``       those of :func:`lambda_handler`
@@ -121,7 +121,8 @@ def start_handler(  # noqa: PLR0913 - options, each with a default
     """
     if not is_flow(flow):
         raise DefinitionError("start_handler", (f"{shown(flow)} is no flow; give the class of one",))
-    rule = StartRule(flow, object_field, read, key_field, key_required, caller, wait, keep, shows_result)
+    kept = usual_keep(flow) if keep is None else keep
+    rule = StartRule(flow, object_field, read, key_field, key_required, caller, wait, kept, shows_result)
     if problems := tuple(rule.problems()):
         raise DefinitionError("start_handler", problems)
     prepare_clients("dynamodb", "sqs")

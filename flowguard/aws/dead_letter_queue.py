@@ -166,8 +166,8 @@ class Reading:
     def delete(self, letters: Sequence[Letter]) -> Mapping[str, str]:
         """Delete letters. Answers why, by message id, for those that could not be deleted.
 
-        An error of the call is the reason for all that are left. What was done with them can be told then: it is raised
-        where the next page would be read.
+        An error of the call is the reason for all that are left. What was done with them can be printed then: the error
+        is raised where the next page would be read.
         """
         failures: dict[str, str] = {}
         names = [letter.message_id for letter in letters]

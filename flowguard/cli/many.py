@@ -280,7 +280,7 @@ class Telling:
 
 
 def say_in_hand(letters: int) -> None:
-    """Say that Ctrl-C came while letters were sent, or before that was told."""
+    """Say that Ctrl-C came while letters were sent, or before that was printed."""
     complain(
         f"{counted(letters, 'letter')} in hand may have been sent; the same command sends them again, under their ids"
     )

@@ -17,6 +17,9 @@ NAMESPACE: Final = "flowguard"
 
 _PERIOD: Final = 300
 
+_LONGEST_IN_STREAM: Final = 43_200
+"""Seconds: half of the day for which each stream keeps a record."""
+
 
 @dataclass(frozen=True)
 class MetricAlarm:
@@ -246,7 +249,11 @@ def _failing(needed: Deployment, function: FunctionNeed) -> MetricAlarm:
 
 
 def _of_streams(function: FunctionNeed, oldest: int) -> Iterator[MetricAlarm]:
-    """Yield the alarms of what waits in the streams of a function: of shards by its age, of topics by its number."""
+    """Yield the alarms of what waits in the streams of a function: of shards by its age, of topics by its number.
+
+    Its topics have one metric together, so the least lag of them counts. A stream keeps records for a day or longer.
+    """
+    oldest = min(oldest, _LONGEST_IN_STREAM)
     lags = [stream.kafka.largest_lag for stream in function.streams if stream.kafka is not None]
     if len(lags) < len(function.streams):
         yield _of_function(
@@ -262,12 +269,12 @@ def _of_streams(function: FunctionNeed, oldest: int) -> Iterator[MetricAlarm]:
         yield _of_function(
             function.name,
             "topic-behind",
-            f"More than {max(lags):,} records of a topic of Kafka wait for a quarter of an hour: the function fails, "
+            f"More than {min(lags):,} records of a topic of Kafka wait for a quarter of an hour: the function fails, "
             "is throttled or is too slow. The topic deletes them when their time is over.",
             "OffsetLag",
             periods=3,
             statistic="Maximum",
-            threshold=max(lags),
+            threshold=min(lags),
         )
 
 

@@ -11,7 +11,7 @@ from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.uses import uses_of
 from flowguard.flow import AnyFlow
-from flowguard.worker.wait_planner import codec_problems
+from flowguard.payload.codec import codec_problems
 
 SEALS: Final = "kms:GenerateDataKey"
 OPENS: Final = "kms:Decrypt"

@@ -116,7 +116,7 @@ class Bulk:
 
     ``place`` is where the same command goes on: behind the last run that was done, has failed, or was left alone.
     ``before_failures`` is the place in front of those that have failed just now, one after the other. ``in_hand`` is
-    the run to which it may have been done while nothing was told of it yet.
+    the run to which it may have been done while its outcome is not known yet.
     """
 
     act: Callable[[SeenRun], End]

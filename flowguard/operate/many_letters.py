@@ -42,7 +42,7 @@ def paced_pages(reading: Reading, pace: Pace) -> Iterator[list[Letter]]:
 class ManyLetters:
     """Sends back the letters of runs, one page of the queue after the other.
 
-    ``in_hand`` is how many may have been sent of which no outcome was told yet.
+    ``in_hand`` is how many may have been sent while their outcomes are not known yet.
     """
 
     def __init__(self, chosen: Sequence[Chosen], reading: Reading, redriver: Redriver, pace: Pace) -> None:

@@ -121,8 +121,9 @@ class StagePauses:
         :class:`flowguard.aws.dead_letter_queue.Unusable`.
         """
         mappings: list[QueueMapping] = []
-        drained = pause if at_once is None else pause._replace(at_once=at_once, nonce=self._nonce())
+        drained: Pause | None = None
         if at_once is not None:
+            drained = pause._replace(at_once=at_once, nonce=self._nonce())
             self._write(drained, pause)
         with self._explained(pause.stage), self._as_it_was(pause, drained):
             for uuid, before in pause.before.items():
@@ -164,13 +165,13 @@ class StagePauses:
             raise
 
     @contextmanager
-    def _as_it_was(self, pause: Pause, drained: Pause) -> Iterator[None]:
+    def _as_it_was(self, pause: Pause, drained: Pause | None) -> Iterator[None]:
         """Write a row as it was where no mapping was turned on: one in provisioned mode takes no concurrency at all."""
         try:
             yield
-        except botocore_errors.ClientError:
+        except Exception:
             with suppress(Exception):  # who repeats the command finds it
-                if drained is not pause and not any(mapping.is_on for mapping in self._mappings.of(pause.queue)):
+                if drained is not None and not any(mapping.is_on for mapping in self._mappings.of(pause.queue)):
                     self._rows.write(pause._replace(nonce=self._nonce()), drained)
             raise
 

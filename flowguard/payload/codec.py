@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 from flowguard.errors import CannotOpen, KeyUnavailable, SettingsError, shown
@@ -98,6 +98,28 @@ def is_of_another_kind(codec: Codec, other: Codec) -> bool:
     """
     kinds = {type(codec), type(other)}
     return len(kinds) > 1 and all(kind.__module__.startswith(_CODECS) for kind in kinds)
+
+
+class HasCodec(Protocol):
+    """A flow, as seen from its codec."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def codec(self) -> Codec | None: ...
+
+
+def codec_problems(asking: HasCodec, asked: HasCodec) -> Iterator[str]:
+    """Yield why a flow could not read the answer of one that it asks: that one seals it."""
+    if asked.codec is None:
+        return
+    fix = f"give {asking.name} one that opens what {asked.name} seals"
+    if asking.codec is None:
+        yield f"{asked.name} has a codec, which seals its answer, and {asking.name} has none; {fix}"
+    elif is_of_another_kind(asking.codec, asked.codec):
+        theirs, ours = (type(flow.codec).__name__ for flow in (asked, asking))
+        yield f"{asked.name} seals its answer by {theirs}, and {asking.name} opens by {ours}; {fix}"
 
 
 def opened(codec: Codec | None, sealed: bytes, about: About) -> bytes:

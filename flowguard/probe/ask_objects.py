@@ -23,6 +23,13 @@ def head_has_no_code(lab: Lab) -> Saw:
     return Saw(code == "404", code or "found")
 
 
+@asks("s3-head-bucket", "s3")
+def head_bucket(lab: Lab) -> Saw:
+    """Ask for the head of a bucket that does not exist."""
+    code = lab.code_of("s3", "head_bucket", Bucket=lab.name())
+    return Saw(code == "404", code or "found")
+
+
 @asks("s3-missing-bucket", "s3")
 def missing_bucket(lab: Lab) -> Saw:
     """Read from a bucket that does not exist."""
@@ -178,6 +185,16 @@ def current_secret(lab: Lab) -> Saw:
 
     values = (read(), read(VersionStage="AWSPREVIOUS"))
     return Saw(values == ("two", "one"), f"current and previous: {values}")
+
+
+@asks("secret-deleted-later", "secretsmanager", cents=0.1)
+def secret_deleted_later(lab: Lab) -> Saw:
+    """Let a secret be deleted in a week, describe it and read its value."""
+    name = _secret(lab, "one")
+    lab.ask("secretsmanager", "delete_secret", SecretId=name, RecoveryWindowInDays=7)
+    described = lab.ask("secretsmanager", "describe_secret", SecretId=name)
+    code = lab.code_of("secretsmanager", "get_secret_value", SecretId=name)
+    return Saw("DeletedDate" in described and code == "InvalidRequestException", f"described; its value: {code}")
 
 
 @asks("secrets-missing", "secretsmanager", cents=0.1)

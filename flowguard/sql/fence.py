@@ -104,6 +104,13 @@ HAS_MOVED: Final = (
 )
 
 
+IS_GONE: Final = (
+    f"the {TABLE} that was locked is not found after the statements of step.sql: they have set search_path or the role. "
+    f"Keep {TABLE} in one schema alone, let each search_path end with that schema, and let each role use it. The step "
+    "has committed nothing itself; what the statements have committed stays"
+)
+
+
 class Transaction(Protocol):
     """An open transaction of a database."""
 
@@ -295,7 +302,7 @@ class LockedRow:
                 return True
             ((number,),) = self._rows(NUMBER, {})
         except NoFence:
-            raise RunFailed(HAS_MOVED) from None
+            raise RunFailed(IS_GONE) from None
         if _text(number) != self._locked_in["transaction"]:
             return False
         raise RunFailed(HAS_MOVED)

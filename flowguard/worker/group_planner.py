@@ -23,6 +23,7 @@ from flowguard.errors import GroupChanged, GroupUnsaved, RunFailed, shown
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId, name_problem
 from flowguard.outcome import AskGroup, WaitForGroup
+from flowguard.payload.codec import codec_problems
 from flowguard.payload.encoding import encode
 from flowguard.payload.readable import comparable
 from flowguard.protocol.groups import (
@@ -53,13 +54,7 @@ from flowguard.wire.signing import Signer
 from flowguard.wire.tenant import of_tenant
 from flowguard.worker.group_parts import SavedGroup
 from flowguard.worker.resumed_payload import OF_GROUPS
-from flowguard.worker.wait_planner import (
-    WaitPlanner,
-    ask_attributes,
-    ask_of_flow,
-    codec_problems,
-    deadline_message,
-)
+from flowguard.worker.wait_planner import WaitPlanner, ask_attributes, ask_of_flow, deadline_message
 
 
 class GroupPlanner(NamedTuple):

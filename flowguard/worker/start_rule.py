@@ -45,6 +45,17 @@ _TO_START: Final = timedelta(seconds=4)
 
 LONGEST_WAIT: Final = _GATEWAY_WAITS - _TO_START
 _LEAST_KEPT: Final = timedelta(minutes=1)
+_USUALLY_KEPT: Final = timedelta(days=28)
+
+
+def usual_keep(flow: AnyFlow) -> timedelta:
+    """Return for how long a key is known where nobody says it."""
+    return min(_USUALLY_KEPT, _known_for(flow))
+
+
+def _known_for(flow: AnyFlow) -> timedelta:
+    """Return for how long a run item of the flow lives at least."""
+    return timedelta(milliseconds=lifetimes_of(flow).of_run(0))
 
 
 class UnreadableType(EnvelopeError):
@@ -186,7 +197,7 @@ class StartRule(NamedTuple):
         Where the function died before it noted what it had started, a repeat sends the same request again, and the run
         item alone says that it was carried out.
         """
-        known_for = timedelta(milliseconds=lifetimes_of(self.flow).of_run(0))
+        known_for = _known_for(self.flow)
         if not span_problem(self.keep) and self.keep > known_for:
             whose = f"and a run of the flow may be forgotten after {known_for}"
             fix = "Write that, or a longer remember= of the flow"

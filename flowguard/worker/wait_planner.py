@@ -12,12 +12,11 @@ from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.flow import AnyFlow, takes_answers
 from flowguard.names.ids import RequestId
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor, WaitForGroup
-from flowguard.payload.codec import is_of_another_kind
+from flowguard.payload.codec import codec_problems
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.run_orders import RESET, deadline_statement, order_attributes
 from flowguard.protocol.waiting import DEADLINE, Child, WaitPlan
-from flowguard.recorded.side_messages import Startable
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.startup.named_tuple import NamedTuple
@@ -206,18 +205,6 @@ class WaitPlanner(NamedTuple):
                 yield from codec_problems(self.flow, awaited.flow)
         targets = {outcome.stage: "", outcome.on_timeout: "on_timeout=", outcome.on_error: "on_error="}
         yield from self.problems(outcome, targets, lambda stage: _payload_problems(stage, outcome))
-
-
-def codec_problems(asking: AnyFlow, asked: Startable) -> Iterator[str]:
-    """Say why the answer of a flow could not be read: that flow seals it."""
-    if asked.codec is None:
-        return
-    fix = f"give {asking.name} one that opens what {asked.name} seals"
-    if asking.codec is None:
-        yield f"{asked.name} has a codec, which seals its answer, and {asking.name} has none; {fix}"
-    elif is_of_another_kind(asking.codec, asked.codec):
-        theirs, ours = (type(flow.codec).__name__ for flow in (asked, asking))
-        yield f"{asked.name} seals its answer by {theirs}, and {asking.name} opens by {ours}; {fix}"
 
 
 def ask_attributes(awaited_id: str, at: int, more: Mapping[str, Attribute], asker: Message) -> dict[str, Attribute]:

@@ -75,6 +75,8 @@ def watched(store: Store, flow: AnyFlow, link: WatchLink, now: int, may_show: Ca
         return Watched(Progress.DONE if has_result else Progress.FAILED, error=type(error).__name__)
     if end is None or end.request_id != item.request_id:
         return Watched(Progress.RUNNING)  # it was reset, or a newer run has begun between the two reads: look again
+    if end.status == Status.COMPLETED and not (has_result or may_show()):  # it had failed at the first read
+        return Watched(Progress.DONE, shows_result=False)
     return _ended(end)
 
 

@@ -51,6 +51,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("worker/call_places.py:SHORTEST_REST", "worker/call_places.py:LONGEST_REST"),
         *("worker/call_places.py:GROWTH", "worker/call_places.py:_MOST_GROWTHS"),
     ),
+    "how many data keys a process keeps open": ("codecs/kept_keys.py:MOST_OPENED",),
     "how long the lean client waits, keeps a connection, and bears a clock": (
         *("aws/transport/connections.py:CONNECT_SECONDS", "aws/transport/connections.py:READ_SECONDS"),
         *("aws/transport/connections.py:KEPT_SECONDS", "aws/transport/connections.py:MOST_KEPT"),

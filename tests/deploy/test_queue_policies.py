@@ -431,7 +431,9 @@ def test_a_policy_as_large_as_sqs_takes_is_made(monkeypatch: pytest.MonkeyPatch)
 def test_a_role_of_the_scheduler_that_is_too_large_is_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options = options_of("everything").model_copy(update={"region": "eu-west-1"})
     needed = needs(MODULES["everything"], options=options)
-    size = size_of(scheduler_policy(needed, _Longest(needed, options)))
+    longest = scheduler_policy(needed, _Longest(needed, options))
+    assert longest.keys() == {"Version", "Statement"}
+    size = size_of(longest)
     write = described if form == "json" else FORMATS[form]
     monkeypatch.setattr("flowguard.deploy.resource_policies.LARGEST_POLICY", size)
     assert write(needed, options)

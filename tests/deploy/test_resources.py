@@ -324,6 +324,13 @@ def test_what_waits_in_a_stream_is_an_alarm(name: str) -> None:
             assert (behind["Period"], behind["EvaluationPeriods"]) == (300, 3)
 
 
+@pytest.mark.parametrize(("oldest", "counts"), [(43_199, 43_199), (43_200, 43_200), (86_400, 43_200)])
+def test_the_alarm_of_a_stream_rings_before_the_stream_deletes_records(oldest: int, counts: int) -> None:
+    needed = needs(MODULES["streaming"], options=options_of("streaming"))
+    found = {alarm.threshold for alarm in alarms_of(needed, oldest) if alarm.metric == "IteratorAge"}
+    assert found == {counts * 1_000}
+
+
 def metric_filters(name: str) -> Iterator[dict[str, Any]]:
     yield from resources(name, "AWS::Logs::MetricFilter").values()
 

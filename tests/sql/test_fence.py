@@ -24,6 +24,7 @@ from flowguard.sql.fence import (
     ConnectionLost,
     FenceIsNewer,
     LockedRow,
+    NoFence,
     SqlDatabase,
     SqlFence,
     Transaction,
@@ -334,6 +335,20 @@ def test_in_postgres_the_row_is_written_in_the_transaction_in_which_it_was_locke
     assert not row.written({"hop": 2})
     with pytest.raises(RunFailed, match="have set search_path"):
         row.written({"hop": 2})
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(NoFence("no table"), RunFailed), (ZeroDivisionError(), ZeroDivisionError)]
+)
+def test_a_table_that_is_not_found_any_more_is_told_as_what_the_statements_may_have_committed(
+    error: Exception, told: type[Exception]
+) -> None:
+    def rows(sql: str, parameters: Mapping[str, object]) -> list[tuple[object, ...]]:
+        raise error
+
+    with pytest.raises(told) as caught:
+        LockedRow(rows).written({"hop": 1})
+    assert ("what the statements have committed stays" in str(caught.value)) is (told is RunFailed)
 
 
 class Losing:

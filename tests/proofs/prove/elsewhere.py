@@ -33,6 +33,11 @@ TESTED: Final = (
         "lanes of an inbox, which no shipped flow has",
     ),
     Elsewhere(
+        r"^deploy\.derive\.needs_of: .*asked_codec",
+        ("tests/deploy/test_codec_uses.py",),
+        "what the asking flow's codec cannot open: no message is delivered",
+    ),
+    Elsewhere(
         r"^deploy\.(derive\._few_receives|permissions\.permissions_of: .*once)\b",
         ("tests/deploy/test_derive_once.py", "tests/deploy/test_derive.py", "tests/deploy/test_permissions.py"),
         "limits of functions under @once: no message is delivered",

@@ -86,6 +86,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "nothing else goes wrong there": (
         "worker.call_places._place: except RunFailed → catches every Exception",
+        "worker.starts.Starts._may_show: except ReaderBroken → catches every Exception",
         "aws.place_items._seen: except (KeyError, TypeError, ValueError) → catches every Exception",
         "aws.pause_rows._pause: except (KeyError, TypeError, ValueError) → catches every Exception",
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
