@@ -946,7 +946,16 @@ def test_a_key_may_be_known_for_as_long_as_its_run() -> None:
 
     assert start_handler(Short, object_field="order_id", keep=timedelta(days=2)).rule.keep == timedelta(days=2)
     with pytest.raises(DefinitionError, match="may be forgotten after 2 days"):
-        start_handler(Short, object_field="order_id")
+        start_handler(Short, object_field="order_id", keep=timedelta(days=2, seconds=1))
+    assert start_handler(Short, object_field="order_id").rule.keep == timedelta(days=2)
+    assert start_handler(Orders, object_field="order_id").rule.keep == timedelta(days=28)
+
+
+def test_a_key_is_known_for_28_days_by_default_where_its_run_is_for_longer() -> None:
+    class Long(Flow, name="orders", object_id="order_id", remember=timedelta(days=90)):
+        stages = two_stages(Script())
+
+    assert start_handler(Long, object_field="order_id").rule.keep == timedelta(days=28)
 
 
 def test_the_longest_wait_is_one() -> None:

@@ -105,9 +105,9 @@ HAS_MOVED: Final = (
 
 
 IS_GONE: Final = (
-    f"the {TABLE} that was locked is not found after the statements of step.sql: they have set search_path or the role. "
-    f"Keep {TABLE} in one schema alone, let each search_path end with that schema, and let each role use it. The step "
-    "has committed nothing itself; what the statements have committed stays"
+    f"the {TABLE} that was locked is not found after what step.sql was given: that has set search_path or the role. "
+    f"Keep {TABLE} in one schema alone, let each search_path end with it, and let each role use it. The step itself "
+    "has committed nothing; what the statements have committed stays"
 )
 
 

@@ -18,6 +18,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("dev/mapping.py:POLL", "dev/port_requests.py:_LOOK_AGAIN", "dev/process.py:PATIENCE"),
         *("dev/local_answers.py:SECONDS", "deploy/derive.py:START_TIMEOUT"),
         "deploy/alarms.py:_PERIOD",
+        "deploy/alarms.py:_LONGEST_IN_STREAM",
         "sim/world.py:EXPIRES_EVERY",
         "dev/local_pages.py:LARGEST",
         *(
@@ -176,6 +177,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("worker/claim_phase.py:MOST_MEETINGS", "worker/rests.py:NOTED_FROM"),
         *("worker/handle_phase.py:KEPT_TO_COMMIT_MS", "worker/http_callbacks.py:AGAIN_AFTER"),
         *("worker/http_starts.py:LOOK_AGAIN_AFTER", "worker/start_rule.py:_LEAST_KEPT", "worker/starts.py:LEASE"),
+        "worker/start_rule.py:_USUALLY_KEPT",
         *("worker/start_rule.py:_TO_START", "worker/starts.py:LEFT_TO_ANSWER", "worker/starts.py:_MS"),
         *("worker/kills.py:ENOUGH_KILLS", "worker/kills.py:MOST_KILLS", "worker/lifetimes.py:LONGEST_WAIT"),
         *(
