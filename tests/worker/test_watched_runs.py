@@ -133,6 +133,23 @@ def test_who_may_see_a_result_is_asked_where_there_is_one(status: Status) -> Non
     look(Orders, Stored(item(status=status), end(status="FAILED", error="ValueError")), may_show=asked)
 
 
+@pytest.mark.parametrize("may", [True, False])
+def test_a_run_that_completes_between_the_two_reads_shows_its_result_to_those_who_may_see_it(may: bool) -> None:
+    """It had failed, and was sent back."""
+    asked: list[bool] = []
+
+    def may_show() -> bool:
+        asked.append(may)
+        return may
+
+    seen = look(Orders, Stored(item(status=Status.FAILED), end()), may_show=may_show)
+    assert seen == (Watched(Progress.DONE, {"total": 7}) if may else Watched(Progress.DONE, shows_result=False))
+    assert asked == [may]
+    asked.clear()
+    look(Orders, Stored(ENDED, end()), may_show=may_show)
+    assert asked == [may], "once"
+
+
 def test_another_error_of_a_read_is_raised() -> None:
     with pytest.raises(ConnectionError):
         look(Orders, Stored(ENDED, ConnectionError("away")))
