@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from flowguard.aws.commit_texts import FIRST_MESSAGE
 from flowguard.aws.dead_letter_queue import Reading, Unusable, explained
 from flowguard.aws.items import run_key
 from flowguard.aws.sender import AWSSender
@@ -144,8 +145,9 @@ class Redriver:
             judgement = judge(letter, None, now=self._clock.now())
             return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
         stored = self._item(message.flow, message.object_id)
-        item, unsent = read_run(stored), bool(stored) and "outbox" in stored
-        judgement = judge(letter, item, now=self._clock.now(), unsent=unsent)
+        item, kept = read_run(stored), stored or {}
+        about = {"unsent": "outbox" in kept, "has_first": FIRST_MESSAGE in kept}
+        judgement = judge(letter, item, now=self._clock.now(), **about)
         return Outcome(letter, self._if_awaited(letter, judgement, item))
 
     def _if_awaited(self, letter: Letter, judgement: Judgement, item: RunItem | None) -> Judgement:
