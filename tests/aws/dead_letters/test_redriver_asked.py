@@ -223,7 +223,7 @@ def test_an_item_that_cannot_be_read_keeps_its_letter(
     Clients().dynamodb.put_item(
         TableName="flowguard", Item={**run_key(flow, ObjectId(object_id)), "status": {"S": "SLEEPING"}}
     )
-    letter, outcome = redriven(dropping=True)
+    _, outcome = redriven(dropping=True)
     assert (outcome.judgement, outcome.sent, outcome.deleted) == (None, False, False)
     assert str(outcome.failed).startswith(f"{flow} of {object_id}: its item is no run that this version can read")
 
