@@ -166,7 +166,7 @@ def redrive(
         finally:
             if done or sys.exception() is None:
                 telling.summary()
-    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.warnings) else 0)
+    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.fell_short) else 0)
 
 
 @dlq.command()
@@ -191,7 +191,7 @@ def drop(*, ids: tuple[str, ...], every: bool, yes: bool, limit: int | None, as_
         finally:
             if done or sys.exception() is None:
                 telling.summary()
-    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.warnings) else 0)
+    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.fell_short) else 0)
 
 
 # -- what the four commands have in common

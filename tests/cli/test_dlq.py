@@ -57,6 +57,27 @@ def listed(*arguments: str) -> list[dict[str, Any]]:
     return rows(result)
 
 
+@pytest.mark.parametrize(("of_the_group", "pace"), [(1, "1"), (10, "20")])
+def test_a_group_that_may_have_more_is_no_failure_where_sqs_counts_no_more(
+    at: Scene, of_the_group: int, pace: str
+) -> None:
+    done = at.order("done")
+    at.deliver(done, at.second(object_id="done"))
+    queue = at.aws.create_queue("dead.fifo", FifoQueue="true")
+    for number in range(of_the_group):
+        at.aws.client("sqs").send_message(
+            QueueUrl=queue,
+            MessageBody=done.text,
+            MessageAttributes=attributes_to(Attribute.to_sqs_api, done.attributes()),
+            MessageGroupId="done",
+            MessageDeduplicationId=str(number),
+        )
+    result = dlq("redrive", "--all", "--yes", "--per-second", pace, queue="dead.fifo")
+    assert result.stdout.endswith(f"\n{of_the_group} COMPLETED\n")
+    assert "a group of this FIFO queue has shown as many letters as were asked for at once" in result.stderr
+    assert result.exit_code == 0
+
+
 def ids() -> dict[str, str]:
     """Message ids by object."""
     return {row["object_id"]: row["message_id"] for row in listed()}
