@@ -140,6 +140,13 @@ class Reading:
         count = max(self.queue.count, len(self._were_there)) - len(self._were_there & self._deleted)
         return replace(self.queue, count=count)
 
+    def again(self, queue: DeadLetterQueue) -> DeadLetterQueue:
+        """Return the queue, which was looked up once more after this had given its letters back.
+
+        They may still count as hidden. So only what is more than these, or was hidden before, is held by others.
+        """
+        return replace(queue, hidden=max(self.queue.hidden, queue.hidden - len(self._seen)))
+
     def __enter__(self) -> Self:
         return self
 

@@ -220,6 +220,20 @@ def test_the_next_reading_counts_on_what_this_one_has_seen_and_deleted(at: Scene
     assert again.doubts == []
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "hidden"), [(0, 3, 0), (0, 0, 0), (2, 5, 2), (2, 0, 2), (0, 5, 2)],
+    ids=["its own, still", "none", "its own and others'", "others', who are done", "others', who came meanwhile"],
+)  # fmt: skip
+def test_letters_that_a_look_has_given_back_are_not_taken_for_those_of_another_reader(
+    at: Scene, before: int, after: int, hidden: int
+) -> None:
+    die(at, *(at.order(f"o{i}", request_id=f"r{i}") for i in range(3)))
+    found = DeadLetterQueue.find(Clients(), "dead")
+    with Reading(Clients(), replace(found, hidden=before), wait=0) as look:
+        assert [len(page) for page in look.pages()] == [3]
+    assert look.again(replace(found, hidden=after)) == replace(found, hidden=hidden)
+
+
 def test_a_queue_is_found_by_name_url_and_arn(at: Scene) -> None:
     die(at)
     for name in ("dead", url(at, "dead"), arn("dead")):
