@@ -88,7 +88,8 @@ class Reading:
     queue must give nothing to count as empty (with 0, SQS asks only some of its servers).
 
     ``doubts`` says, once the queue has given nothing more, why there may be letters that it has not shown. Without any
-    it has shown all that were there when it was looked up, as far as SQS can say.
+    it has shown all that were there when it was looked up, as far as SQS can say. ``full_groups`` says that a group of
+    a FIFO queue may have more, though SQS may have counted none.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Reading:
         self.queue = queue
         self.flow = flow
         self.doubts: list[str] = []
+        self.full_groups: list[str] = []
         self._sqs = clients.sqs
         self._visibility = visibility
         self._wait = wait
@@ -113,13 +115,19 @@ class Reading:
         self._were_there: set[str] = set()
         self._deleted: set[str] = set()
         self._of_full_groups: set[str] = set()
+        self._most = MOST_ENTRIES
         self._not_given_back: list[str] = []
         self._cannot_delete: Unusable | None = None
 
     @property
     def warnings(self) -> list[str]:
-        """Return what to say of the reading: its doubts, and the letters that it could not give back."""
-        return [*self.doubts, *self._not_given_back]
+        """Return what to say of the reading: its doubts, full groups, and letters that it could not give back."""
+        return [*self.doubts, *self.full_groups, *self._not_given_back]
+
+    @property
+    def fell_short(self) -> bool:
+        """Answer whether a command that is about all letters has failed. A full group alone does not say so."""
+        return bool(self.doubts or self._not_given_back)
 
     @property
     def unseen(self) -> int:
@@ -131,6 +139,13 @@ class Reading:
         """Return the queue as this has left it, for the next reading. SQS's numbers take a minute to follow."""
         count = max(self.queue.count, len(self._were_there)) - len(self._were_there & self._deleted)
         return replace(self.queue, count=count)
+
+    def again(self, queue: DeadLetterQueue) -> DeadLetterQueue:
+        """Return the queue, which was looked up once more after this had given its letters back.
+
+        They may still count as hidden. So only what is more than these, or was hidden before, is held by others.
+        """
+        return replace(queue, hidden=max(self.queue.hidden, queue.hidden - len(self._seen)))
 
     def __enter__(self) -> Self:
         return self
@@ -148,12 +163,12 @@ class Reading:
         Raises :class:`Unusable`, also after a page whose letters could not be deleted for an error of the call.
         """
         is_early, self._cannot_delete = False, None
-        self.doubts = []
+        self.doubts, self.full_groups, self._most = [], [], most
         while received := self._receive(most, ready):
             new = [message for message in received if message["MessageId"] not in self._seen]
             self._receipts.update({message["MessageId"]: message["ReceiptHandle"] for message in received})
             self._seen.update(message["MessageId"] for message in new)
-            self._note_group(received, most)
+            self._note_group(received)
             if is_early := not new:
                 break
             letters = [Letter.read(message, now=self._clock.now(), flow=self.flow) for message in new]
@@ -162,6 +177,7 @@ class Reading:
             if self._cannot_delete is not None:
                 raise self._cannot_delete
         self.doubts = [*self._doubts(is_early=is_early)]
+        self.full_groups = [*self._full_groups()]
 
     def delete(self, letters: Sequence[Letter]) -> Mapping[str, str]:
         """Delete letters. Answers why, by message id, for those that could not be deleted.
@@ -187,10 +203,10 @@ class Reading:
                     self._deleted.add(name)
         return failures
 
-    def _note_group(self, received: Sequence[Any], most: int) -> None:
+    def _note_group(self, received: Sequence[Any]) -> None:
         """Note the letters of a FIFO group that has brought as many as were asked for: it may have more."""
         groups = {message.get("Attributes", {}).get("MessageGroupId") for message in received}
-        if self.queue.is_fifo and len(received) >= most and len(groups) == 1:
+        if self.queue.is_fifo and len(received) >= self._most and len(groups) == 1:
             self._of_full_groups |= {message["MessageId"] for message in received}
 
     def _doubts(self, *, is_early: bool) -> Iterator[str]:
@@ -210,13 +226,19 @@ class Reading:
                 f"letters that SQS counted at the beginning and did not show: about {missing:,}; repeat this in a "
                 f"minute"
             )
-        if self._of_full_groups & self._receipts.keys():
-            yield (
-                f"a group of this FIFO queue shows no more than {MOST_ENTRIES} letters, and has shown as many; the "
-                f"next ones come when those are sent back or dropped"
-            )
         if len(self._receipts) >= MOST_IN_FLIGHT - _NEARLY:
             yield f"SQS shows no more than about {MOST_IN_FLIGHT:,} letters at once; send back or drop some"
+
+    def _full_groups(self) -> Iterator[str]:
+        """Yield that a group may have more letters, which come after those that are left of it.
+
+        With a small number it is so for each group. Whether there are more is told by SQS's count.
+        """
+        if self._of_full_groups & self._receipts.keys():
+            yield (
+                f"a group of this FIFO queue has shown as many letters as were asked for at once ({self._most}); if it "
+                f"has more, they come when those are sent back or dropped"
+            )
 
     def _receive(self, most: int, ready: Callable[[], None]) -> Any:
         ready()

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from flowguard.aws.commit_texts import FIRST_MESSAGE
 from flowguard.aws.dead_letter_queue import Reading, Unusable, explained
 from flowguard.aws.items import run_key
+from flowguard.aws.run_reader import UnreadableRun, readable
 from flowguard.aws.sender import AWSSender
 from flowguard.aws.wait_calls import read_run
 from flowguard.clock import Clock, SystemClock
@@ -24,7 +26,9 @@ from flowguard.protocol.run import RunItem
 from flowguard.protocol.run_orders import ANSWER
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.text.printable import LONGEST_PART, bounded
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.home import Home, is_local
+from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
@@ -143,10 +147,21 @@ class Redriver:
         if letter.unsent is not None:
             judgement = judge(letter, None, now=self._clock.now())
             return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
+        try:
+            return Outcome(letter, self._by_runs(letter, message))
+        except UnreadableRun as error:
+            return Outcome(letter, None, failed=str(error))
+
+    def _by_runs(self, letter: Letter, message: Message) -> Judgement:
+        """Decide the fate of a letter by the item of its run, and by that of the run that has asked for it.
+
+        Raises :class:`UnreadableRun` where this version cannot read one of them.
+        """
         stored = self._item(message.flow, message.object_id)
-        item, unsent = read_run(stored), bool(stored) and "outbox" in stored
-        judgement = judge(letter, item, now=self._clock.now(), unsent=unsent)
-        return Outcome(letter, self._if_awaited(letter, judgement, item))
+        item, kept = _run(message.flow, message.object_id, stored), stored or {}
+        about = {"unsent": "outbox" in kept, "has_first": FIRST_MESSAGE in kept}
+        judgement = judge(letter, item, now=self._clock.now(), **about)
+        return self._if_awaited(letter, judgement, item)
 
     def _if_awaited(self, letter: Letter, judgement: Judgement, item: RunItem | None) -> Judgement:
         """Look whether the flow that asked for the letter's run still waits for it, or another caller does.
@@ -155,17 +170,20 @@ class Redriver:
         """
         asker = asker_of(letter)
         if judgement.fate in _OBSOLETE:
-            asking = None if asker is None else read_run(self._item(asker.flow, asker.object_id))
+            asking = None if asker is None else self._asking(asker)
             told = told_by_stage(letter, item, asking, now=self._clock.now())
             return judgement if told is None else Judgement(Fate.REDRIVEN, f"{judgement.why}; {told}")
         if asker is None or has_callers(item) or judgement.fate is not Fate.REDRIVEN:
             return judgement
-        late = not_awaited(asker, read_run(self._item(asker.flow, asker.object_id)))
+        late = not_awaited(asker, self._asking(asker))
         if late is None:
             return judgement
         if self._unawaited:
             return Judgement(Fate.REDRIVEN, f"{judgement.why}; {late}")
         return Judgement(Fate.NOT_AWAITED, f"{late}; {_UNAWAITED}")
+
+    def _asking(self, asker: AnswerAddress) -> RunItem | None:
+        return _run(asker.flow, asker.object_id, self._item(asker.flow, asker.object_id))
 
     def _item(self, flow: str, object_id: ObjectId) -> Any:
         if not flow or not object_id:
@@ -287,6 +305,11 @@ class Redriver:
 
 _OBSOLETE: Final = frozenset({Fate.SUPERSEDED, Fate.COMPLETED, Fate.EXPIRED})
 """Letters that nobody needs any more. One that is GIVEN_UP is kept: ``retry --again`` needs its payload."""
+
+
+def _run(flow: str, object_id: ObjectId, stored: Any) -> RunItem | None:
+    with readable(flow, object_id):
+        return read_run(stored)
 
 
 def _why(refusal: Refusal | None) -> str | None:

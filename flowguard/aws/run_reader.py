@@ -49,17 +49,23 @@ class SeenRun(NamedTuple):
         return size_of_value(self.stored[name])
 
 
+class UnreadableRun(Unusable):
+    """An item of the run table cannot be read. Others can."""
+
+
 @contextmanager
 def readable(flow: str, object_id: str) -> Iterator[None]:
-    """Raise :class:`Unusable` where this version cannot read the item, or what its run waits for."""
+    """Raise :class:`UnreadableRun` where this version cannot read the item, or what its run waits for."""
     try:
         yield
     except (TextGone, OtherRelease, SettingsError) as error:
         problem = f"the plan of its wait cannot be read: {error}"
-        raise Unusable(f"{flow} of {object_id}", problem, "its other facts are in the table") from None
+        raise UnreadableRun(f"{flow} of {object_id}", problem, "its other facts are in the table") from None
     except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
         problem = f"its item is no run that this version can read ({type(error).__name__}: {error})"
-        raise Unusable(f"{flow} of {object_id}", problem, "was it written by hand, or by a newer version?") from None
+        raise UnreadableRun(
+            f"{flow} of {object_id}", problem, "was it written by hand, or by a newer version?"
+        ) from None
 
 
 class RunReader:
@@ -79,14 +85,14 @@ class RunReader:
     def read(self, flow: str, object_id: str) -> SeenRun | None:
         """Read one run consistently. None where there is none.
 
-        Raises :class:`Unusable` for an item that is no run of this version.
+        Raises :class:`UnreadableRun` for an item that is no run of this version.
         """
         key: Any = run_key(flow, ObjectId(object_id))
         raw: Any = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
         return self.seen(flow, object_id, raw) if raw else None
 
     def seen(self, flow: str, object_id: str, raw: Item) -> SeenRun:
-        """Read an item that DynamoDB has answered. Raises :class:`Unusable` for what is no run of this version."""
+        """Read an item that DynamoDB has answered. Raises :class:`UnreadableRun` for what is no run of this version."""
         with readable(flow, object_id):
             return self._seen(flow, object_id, raw)
 

@@ -128,12 +128,11 @@ def redrive(
     more is sent while a flow that has asked for it waits: its stage tells it so.
     """
     _check_choice(ids, every)
-    if every and not options["yes"]:
-        _ask(options, limit, as_json=as_json)
+    look = _ask(options, limit, as_json=as_json) if every and not options["yes"] else None
     settings, pace = settings_of(options), pace_of(options)
     done: list[Letter] = []
     in_hand: list[Letter] = []
-    with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
+    with _reading(options, look) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
         clients = clients_of(options)
         signer = aws_signer(settings, clients, SystemClock())
         redriver = Redriver(
@@ -166,7 +165,7 @@ def redrive(
         finally:
             if done or sys.exception() is None:
                 telling.summary()
-    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.warnings) else 0)
+    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.fell_short) else 0)
 
 
 @dlq.command()
@@ -191,15 +190,15 @@ def drop(*, ids: tuple[str, ...], every: bool, yes: bool, limit: int | None, as_
         finally:
             if done or sys.exception() is None:
                 telling.summary()
-    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.warnings) else 0)
+    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.fell_short) else 0)
 
 
 # -- what the four commands have in common
 
 
 @contextmanager
-def _reading(options: dict[str, Any]) -> Iterator[Reading]:
-    """Open the queue for reading. Errors of AWS become the command's own."""
+def _reading(options: dict[str, Any], look: Reading | None = None) -> Iterator[Reading]:
+    """Open the queue for reading, after a look at it or without one. Errors of AWS become the command's own."""
     try:
         flow = load_flows([options["flow_class"]])[0] if options["flow_class"] else None
     except NoSuchFlow as error:
@@ -207,6 +206,7 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
     try:
         clients = clients_of(options)
         queue = DeadLetterQueue.find(clients, options["queue"], names=settings_of(options).at_aws)
+        queue = queue if look is None else look.again(queue)
         reading = Reading(clients, queue, flow=flow, visibility=options["visibility"], wait=options["wait"])
         with reading:
             yield reading
@@ -234,10 +234,11 @@ def _pages(
             return
 
 
-def _ask(options: dict[str, Any], limit: int | None, *, as_json: bool) -> None:
+def _ask(options: dict[str, Any], limit: int | None, *, as_json: bool) -> Reading:
     """Show the first letters that pass the filters, and ask. They are given back before that.
 
-    Exits where the answer is no, and where none passes: nobody was asked about letters that come later.
+    Returns that look. Exits where the answer is no, and where none passes: nobody was asked about letters that come
+    later.
     """
     try:
         with _reading(options) as reading:
@@ -254,6 +255,7 @@ def _ask(options: dict[str, Any], limit: int | None, *, as_json: bool) -> None:
     which, number = ("all", count) if limit is None else (f"the first {limit:,}", min(limit, count))
     if not may_go_on(f"redrive {which} that pass?{at_pace(number, options)}", options):
         sys.exit(FAILED)
+    return reading
 
 
 def _check_choice(ids: tuple[str, ...], every: bool) -> None:

@@ -195,7 +195,7 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
                 choice.say_rest()
     for warning in reading.warnings:
         complain(f"warning: {warning}")
-    is_all = is_done and not choice.is_short and not reading.warnings
+    is_all = is_done and not choice.is_short and not reading.fell_short
     return 0 if is_all and not has_failed else NOT_DONE
 
 

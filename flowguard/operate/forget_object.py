@@ -126,8 +126,8 @@ class Forgetter(NamedTuple):
                 further, traces = self._looked_at(flow, of, letters, reading, scanned)
                 report.add(further)
                 children = dict.fromkeys(traces.children, traces.scanned) | children
-            if reading.doubts:
-                report.left.append(Left("unseen dead letters", reading.unseen, "; ".join(reading.doubts)))
+            if doubts := [*reading.doubts, *reading.full_groups]:
+                report.left.append(Left("unseen dead letters", reading.unseen, "; ".join(doubts)))
                 report.is_done = False
         for child, its_scan in children.items():
             self._child(child, report, met, its_scan)

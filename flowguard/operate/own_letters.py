@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from flowguard.aws.commit_texts import FIRST_MESSAGE
 from flowguard.aws.redriver import Outcome
 from flowguard.aws.run_reader import SeenRun
 from flowguard.flow import AnyFlow
@@ -94,7 +95,8 @@ def letter_refusal(letter: Letter, seen: SeenRun | None, now: int, asker: SeenRu
     if letter.message is None:
         return f"it cannot be read: {letter.problem}"
     item = None if seen is None else seen.item
-    fate, why = judge(letter, item, now=now, unsent=seen is not None and "outbox" in seen.stored)
+    stored: Collection[str] = () if seen is None else seen.stored
+    fate, why = judge(letter, item, now=now, unsent="outbox" in stored, has_first=FIRST_MESSAGE in stored)
     if fate is not Fate.REDRIVEN:
         told = told_by_stage(letter, item, None if asker is None else asker.item, now=now)
         return why if told is None else None

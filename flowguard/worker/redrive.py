@@ -59,11 +59,11 @@ class Judgement(NamedTuple):
     why: str
 
 
-def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = False) -> Judgement:
+def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = False, has_first: bool = True) -> Judgement:
     """Decide the fate of the letter, by the very table that its claim will be answered from.
 
-    ``unsent`` says that the item holds an outbox. Without its flow's class, the newest request is taken to win, unless
-    the item shows that its runs take callers.
+    ``unsent`` says that the item holds an outbox, ``has_first`` that it holds the message with which its run began.
+    Without its flow's class, the newest request is taken to win, unless the item shows that its runs take callers.
     """
     message = letter.returning()
     if (unread := _without_reading(letter, message)) is not None:
@@ -79,7 +79,7 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
         case Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
             return Judgement(Fate.SUPERSEDED, f"request {item.request_id} holds the object")
         case Verdict.RESET:
-            return Judgement(Fate.REDRIVEN, "the run was reset; its stage sends the message that begins it anew")
+            return _reset(has_first)
         case Verdict.GIVEN_UP | Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
             for_good = verdict is Verdict.GIVEN_UP
             return _failed_for_good(item, letter.flow) if for_good else Judgement(Fate.SUPERSEDED, _went_on(item))
@@ -190,6 +190,14 @@ def _claimed(message: Message, item: RunItem) -> str:
     if item.hop < message.hop:
         return f"hop {message.hop} has not been claimed yet"
     return f"the run {'failed' if item.status is Status.FAILED else 'stopped'} at hop {item.hop} and waits there"
+
+
+def _reset(has_first: bool) -> Judgement:
+    """Decide the fate of a letter whose run was reset. Its stage begins that anew with the message that is stored."""
+    if has_first:
+        return Judgement(Fate.REDRIVEN, "the run was reset; its stage sends the message that begins it anew")
+    why = "its first message is not stored, so no stage can begin it anew; send a newer request"
+    return Judgement(Fate.SUPERSEDED, f"the run was reset, and {why}")
 
 
 def _went_on(item: RunItem) -> str:

@@ -57,6 +57,44 @@ def listed(*arguments: str) -> list[dict[str, Any]]:
     return rows(result)
 
 
+def test_what_it_has_shown_before_it_asks_is_not_held_by_another_reader(at: Scene) -> None:
+    """SQS's numbers follow within a minute."""
+    looks: list[str] = []
+
+    def lag(call: ApiCall, proceed: Proceed) -> Response:
+        answer = proceed()
+        looks.extend([call.operation] if call.operation == "GetQueueAttributes" else [])
+        if call.operation == "GetQueueAttributes" and len(looks) == 2:
+            answer["Attributes"]["ApproximateNumberOfMessagesNotVisible"] = "3"
+        return answer
+
+    with intercept(lag):
+        result = CliRunner().invoke(main, ["dlq", "redrive", "dead", "--all", "--wait", "0"], input="y\n")
+    assert (result.stdout.endswith("\n3 REDRIVEN\n"), "another reader" in result.stderr) == (True, False)
+    assert (result.exit_code, len(looks) >= 2) == (0, True)
+
+
+@pytest.mark.parametrize(("of_the_group", "pace"), [(1, "1"), (10, "20")])
+def test_a_group_that_may_have_more_is_no_failure_where_sqs_counts_no_more(
+    at: Scene, of_the_group: int, pace: str
+) -> None:
+    done = at.order("done")
+    at.deliver(done, at.second(object_id="done"))
+    queue = at.aws.create_queue("dead.fifo", FifoQueue="true")
+    for number in range(of_the_group):
+        at.aws.client("sqs").send_message(
+            QueueUrl=queue,
+            MessageBody=done.text,
+            MessageAttributes=attributes_to(Attribute.to_sqs_api, done.attributes()),
+            MessageGroupId="done",
+            MessageDeduplicationId=str(number),
+        )
+    result = dlq("redrive", "--all", "--yes", "--per-second", pace, queue="dead.fifo")
+    assert result.stdout.endswith(f"\n{of_the_group} COMPLETED\n")
+    assert "a group of this FIFO queue has shown as many letters as were asked for at once" in result.stderr
+    assert result.exit_code == 0
+
+
 def ids() -> dict[str, str]:
     """Message ids by object."""
     return {row["object_id"]: row["message_id"] for row in listed()}

@@ -296,11 +296,21 @@ def test_an_item_shows_that_its_flow_takes_callers(changes: dict[str, Any], hop:
     assert fate(moved(FIRST._replace(hop=hop)), item)[0] is fate_then
 
 
+WAS_RESET = run_item(hop=1, request_id=FIRST.request_id, requested_at=5, reset_at=NOW, done=False)
+AFTER_RESET = of(moved(FIRST._replace(hop=3, reply_to="sqs:callers")), flow=flow(on_conflict=ATTACH))
+
+
 def test_a_later_hop_of_a_run_that_was_reset_goes_back_to_send_the_restart_which_may_not_be_sent() -> None:
-    item = run_item(hop=1, request_id=FIRST.request_id, requested_at=5, reset_at=NOW, done=False)
-    letter = of(moved(FIRST._replace(hop=3)), flow=flow(on_conflict=ATTACH))
-    told = judge(letter, item, now=NOW)
+    told = judge(AFTER_RESET, WAS_RESET, now=NOW)
     assert told == (Fate.REDRIVEN, "the run was reset; its stage sends the message that begins it anew")
+
+
+def test_a_run_that_was_reset_and_cannot_be_begun_anew_takes_no_letter_back() -> None:
+    """It began before its flow took callers. Its stage would make a dead letter again, each time."""
+    told = judge(AFTER_RESET, WAS_RESET, now=NOW, has_first=False)
+    assert told.fate is Fate.SUPERSEDED
+    assert told.why.startswith("the run was reset, and its first message is not stored")
+    assert told_by_stage(AFTER_RESET, WAS_RESET, None, now=NOW) is None
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,8 @@ class PlannedAccount:
 
     def rule_settings(self, queue: str, bus: str) -> list[Mapping[str, Any]]:
         return [
-            self._answer({"EventPattern": UNKNOWN, **self._whole(rule)}, rule) for rule in self._sending(queue, bus)
+            self._answer({"EventPattern": UNKNOWN, **_parsed(self._whole(rule), "EventPattern")}, rule)
+            for rule in self._sending(queue, bus)
         ]
 
     def _whole(self, rule: Resource) -> Mapping[str, Any]:
@@ -572,7 +573,19 @@ def _subscription(given: Any) -> dict[str, Any]:
     """Return a subscription as SNS tells of it."""
     if not isinstance(given, dict):
         return {"TopicArn": UNKNOWN, "Endpoint": UNKNOWN}
-    return {**given, **_redrive(given), "RawMessageDelivery": _text(given.get("RawMessageDelivery", False))}
+    raw = _text(given.get("RawMessageDelivery", False))
+    return {**_parsed(given, "FilterPolicy"), **_redrive(given), "RawMessageDelivery": raw}
+
+
+def _parsed(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return properties of which one is a mapping. A file may have the text of that. It is not known if it is none."""
+    if not isinstance(text := given.get(name), str):
+        return given
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = UNKNOWN
+    return {**given, name: value if isinstance(value, dict) else UNKNOWN}
 
 
 def _text(value: Any) -> Any:

@@ -206,6 +206,28 @@ def test_an_asker_that_is_not_in_the_table_is_not_known_to_have_gone_on(runner: 
     assert (outcome.judgement and outcome.judgement.fate) is Fate.REDRIVEN
 
 
+@pytest.mark.parametrize(
+    ("flow", "object_id", "is_taken"),
+    [("trips", "t1", True), ("trips", "t1", False), ("seats", "t1", False)],
+    ids=["its asker, and another request has its object", "its asker", "its own"],
+)
+def test_an_item_that_cannot_be_read_keeps_its_letter(
+    runner: FlowRunner, flow: str, object_id: str, is_taken: bool
+) -> None:
+    """A newer release has written it, or a person."""
+    runner.run()
+    FULL[0] = False
+    if is_taken:
+        runner.send(Seats, SeatRequest(trip="t1"))
+        runner.run()
+    Clients().dynamodb.put_item(
+        TableName="flowguard", Item={**run_key(flow, ObjectId(object_id)), "status": {"S": "SLEEPING"}}
+    )
+    _, outcome = redriven(dropping=True)
+    assert (outcome.judgement, outcome.sent, outcome.deleted) == (None, False, False)
+    assert str(outcome.failed).startswith(f"{flow} of {object_id}: its item is no run that this version can read")
+
+
 class SharedSeats(Seats, name="seats", object_id="trip", on_conflict=ATTACH):
     """Its stage answers a late request with the end that is there."""
 

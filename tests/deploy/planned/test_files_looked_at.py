@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from flowguard.cli.iac import FORMATS
+from flowguard.deploy.finding import LiveFinding
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.planned.account import PlannedAccount
 from flowguard.deploy.planned.resources import KINDS
@@ -314,6 +315,49 @@ def test_an_open_queue_is_named() -> None:
     needed = needs(MODULES["everything"], options=options_of("everything"))
     looked = findings(read(json.dumps(template), "cloudformation"), needed, options_of("everything"))
     assert [each.resource for each in looked if each.rule == "concurrency-open"] == ["everything-pack"]
+
+
+NOT_MEANT: Final = '{"source": ["elsewhere"]}'
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        (NOT_MEANT, {"rule-other"}),
+        ({"Fn::Sub": NOT_MEANT}, {"rule-other"}),
+        ('{"detail": {"a": ["b"]}}', set()),
+        ({"Fn::ImportValue": "pattern"}, {"EventPattern"}),
+        ("no JSON", {"EventPattern"}),
+        ("[1]", {"EventPattern"}),
+    ],
+    ids=["of other events", "of other events, with Sub", "of some", "of another stack", "no JSON", "no mapping"],
+)
+def test_a_pattern_may_be_a_text(pattern: Any, found: set[str]) -> None:
+    assert told(put(RULE, EventPattern=pattern)) == found
+
+
+@pytest.mark.parametrize(
+    ("policy", "found"),
+    [('{"kind": ["x"]}', {"subscription-filtered"}), ("no JSON", {"FilterPolicy"}), ("{}", set())],
+)
+def test_a_filter_of_a_topic_may_be_a_text(policy: str, found: set[str]) -> None:
+    assert told(put(SUBSCRIPTION, FilterPolicy=policy)) == found
+
+
+def told(change: Callable[[Any], None]) -> set[str]:
+    """The rules of what is found beyond what the untouched file has, and what of it is not known."""
+    untouched, changed = findings_with(lambda file: None), findings_with(change)
+    more = [each for each in changed if each not in untouched]
+    return {each.rule for each in more if each.rule not in ("not-in-a-file", "not-looked-at")} | {
+        name for each in more for name in ("EventPattern", "FilterPolicy") if name in each.what
+    }
+
+
+def findings_with(change: Callable[[Any], None]) -> list[LiveFinding]:
+    file = json.loads(text_of("everything", "cloudformation"))
+    change(file)
+    options = options_of("everything")
+    return findings(read(json.dumps(file), "cloudformation"), needs(MODULES["everything"], options=options), options)
 
 
 def test_an_open_url_is_found() -> None:

@@ -207,9 +207,9 @@ TESTED: Final = (
         "the lean client, which the explorer does not use",
     ),
     Elsewhere(
-        r"^deploy\.planned\.account\.PlannedAccount\.(untagged_queues|_tags_of)",
+        r"^deploy\.planned\.account\.(PlannedAccount\.(untagged_queues|_tags_of)|_parsed)",
         ("tests/deploy/planned/test_files_looked_at.py", "tests/deploy/test_doctor_security.py"),
-        "tags in files, which no message meets",
+        "tags and texts of JSON in files, which no message meets",
     ),
     Elsewhere(
         r"^worker\.handler_calls\.|^aws\.faults\.fails_for_now|^worker\.runtime\.Runtime\._handled: memory\.calls",
@@ -239,7 +239,7 @@ TESTED: Final = (
             "tests/deploy/planned/test_files_looked_at.py",
             "tests/deploy/planned/test_terraform_kinds.py",
         ),
-        "tags in files, which no message meets",
+        "tags and texts of JSON in files, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.role_checks\.",
