@@ -680,6 +680,26 @@ def test_a_role_is_there_or_not_the_files() -> None:
     assert role(RoleName="x") == (None, {("r", "the role, which is none of the file's")})
 
 
+def test_a_role_a_bucket_and_a_secret_of_the_file_are_there_and_of_others_nothing_is_known() -> None:
+    secret = ("AWS::SecretsManager::Secret", {"Name": "secret"})
+    there = account((ROLE, {"RoleName": "r"}), ("AWS::S3::Bucket", {"BucketName": "b"}), secret)
+    assert (there.has_role("r"), there.has_role("theirs")) == (True, None)
+    assert (there.has_bucket("b"), there.has_bucket("theirs")) == (True, None)
+    assert (there.has_secret("secret"), there.has_secret("theirs")) == (True, None)
+    assert account().has_secret("secret") is False, "the file was to have it"
+
+
+def test_a_rule_has_its_own_settings_and_its_pattern_is_not_known_where_the_file_has_none() -> None:
+    rule = "AWS::Events::Rule"
+    target = {"Name": "news", "EventBusName": "bus", "Targets": [{"Arn": Q}], "State": "DISABLED"}
+    other = (rule, {"Name": "other", "EventPattern": {"source": ["other"]}, "Description": "another rule"})
+    [settings] = account((rule, {**target, "EventPattern": {"source": ["shop"]}}), other).rule_settings(Q, "bus")
+    assert (settings["State"], settings["EventPattern"]) == ("DISABLED", {"source": ["shop"]})
+    assert "Description" not in settings
+    with pytest.raises(NotKnown):
+        account((rule, target)).rule_settings(Q, "bus")[0]["EventPattern"]
+
+
 def test_a_trust_policy_is_the_roles_or_not_known() -> None:
     def trust(**given: Any) -> Any:
         return asked(lambda at: at.trust("r"), (ROLE, {"RoleName": "r", **given}))

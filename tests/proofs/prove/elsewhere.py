@@ -1355,6 +1355,11 @@ TESTED: Final = (
         "what the doctor reads in plans, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.planned\.account\.PlannedAccount\._whole",
+        ("tests/deploy/planned/test_planned_account.py", "tests/deploy/planned/test_both_languages.py"),
+        "the parts of a rule in a plan of Terraform, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.(account|planned\.account|other_readers|queue_policy_checks)\.",
         ("tests/deploy/planned/test_planned_account.py", "tests/deploy/planned/test_queue_policy_checks.py"),
         "what the doctor reads in files, which no message meets",

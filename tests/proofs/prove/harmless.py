@@ -84,6 +84,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "an invocation ends no later than its lease, so no place of a call that begins has lapsed": (
         "worker.call_places.CallPlaces._late: mine.limit.window → forced true",
     ),
+    "a row that is there is not new": (
+        "operate.stage_pauses.StagePauses._as_it_was: drained is not None → forced true",
+    ),
     "nothing else goes wrong there": (
         "worker.call_places._place: except RunFailed → catches every Exception",
         "worker.starts.Starts._may_show: except ReaderBroken → catches every Exception",
