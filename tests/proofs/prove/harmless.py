@@ -95,7 +95,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
         "worker.missed.beside_stream: except TooLarge → catches every Exception",
         "worker.external_answers.read_outside: except EnvelopeError → catches every Exception",
-        "worker.starts.Starts.start: except ReaderBroken → catches every Exception",
         "worker.missed.beside_stream: except TooLarge → catches nothing",
         "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
         "worker.start_rule.StartRule._body_key: except NoKey → catches every Exception",
