@@ -51,4 +51,4 @@ def test_a_request_whose_answer_is_gone_is_left_unless_it_is_named(is_named: boo
             assert "it is answered with the end of request run-1, which is gone: the text at s3://" in str(
                 outcome.failed
             )
-        assert len(at.aws.messages("dead")) == 1, "as its answer is still gone"
+        assert len(at.sent("dead")) == 1, "as its answer is still gone"
