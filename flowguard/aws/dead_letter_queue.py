@@ -232,7 +232,7 @@ class Reading:
     def _full_groups(self) -> Iterator[str]:
         """Yield that a group may have more letters, which come after those that are left of it.
 
-        With a small number it is so for each group. Whether there are more is told by SQS's count.
+        With a small number it is so for each group. SQS's count says whether there are more.
         """
         if self._of_full_groups & self._receipts.keys():
             yield (

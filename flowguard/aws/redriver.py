@@ -32,7 +32,16 @@ from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
-from flowguard.worker.redrive import Fate, Judgement, asker_of, has_callers, judge, not_awaited, told_by_stage
+from flowguard.worker.redrive import (
+    Fate,
+    Judgement,
+    asker_of,
+    has_callers,
+    judge,
+    lost_answer,
+    not_awaited,
+    told_by_stage,
+)
 from flowguard.worker.redriven_messages import check_returnable, sent_back
 from flowguard.worker.undeliverable import Undeliverable
 
@@ -45,6 +54,7 @@ _OF_WAITS: Final = frozenset({ANSWER, DEADLINE, GROUP, CANCEL_GROUP})
 """The keys of the place of what a run waits for."""
 
 _CURE: Final = "give --to or --flow-class"
+_BY_NAME: Final = "once it can be read, 'flowguard dlq redrive' with the letter's id or with --unreadable sends it"
 _UNREADABLE: Final = (
     "its stage cannot read it: {why}; once it can, 'flowguard dlq redrive' with its id or with --unreadable sends it"
 )
@@ -148,11 +158,11 @@ class Redriver:
             judgement = judge(letter, None, now=self._clock.now())
             return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
         try:
-            return Outcome(letter, self._by_runs(letter, message))
+            return self._by_runs(letter, message)
         except UnreadableRun as error:
             return Outcome(letter, None, failed=str(error))
 
-    def _by_runs(self, letter: Letter, message: Message) -> Judgement:
+    def _by_runs(self, letter: Letter, message: Message) -> Outcome:
         """Decide the fate of a letter by the item of its run, and by that of the run that has asked for it.
 
         Raises :class:`UnreadableRun` where this version cannot read one of them.
@@ -160,8 +170,10 @@ class Redriver:
         stored = self._item(message.flow, message.object_id)
         item, kept = _run(message.flow, message.object_id, stored), stored or {}
         about = {"unsent": "outbox" in kept, "has_first": FIRST_MESSAGE in kept}
+        if not self._unreadable and (lost := lost_answer(letter, item, now=self._clock.now())) is not None:
+            return Outcome(letter, None, failed=f"{lost}; {_BY_NAME}")
         judgement = judge(letter, item, now=self._clock.now(), **about)
-        return self._if_awaited(letter, judgement, item)
+        return Outcome(letter, self._if_awaited(letter, judgement, item))
 
     def _if_awaited(self, letter: Letter, judgement: Judgement, item: RunItem | None) -> Judgement:
         """Look whether the flow that asked for the letter's run still waits for it, or another caller does.

@@ -9,7 +9,7 @@ import json
 from enum import StrEnum
 from typing import Final, assert_never
 
-from flowguard.errors import shown
+from flowguard.errors import TextGone, shown
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import Owner
 from flowguard.protocol.answers import AskShard, judge_member
@@ -52,6 +52,10 @@ _AWAITED: Final = frozenset({AnswerVerdict.EARLY, AnswerVerdict.RECORDED, Answer
 
 _TOLD: Final = frozenset({Verdict.STALE, Verdict.IGNORED, Verdict.GONE})
 """Verdicts with which a stage tells a run that waits for the request that nothing is carried out for it."""
+
+
+_CLOCKS_DIFFER: Final = 10_000
+"""How many ms the clock of the worker that ended a run may be ahead of that of another."""
 
 
 class Judgement(NamedTuple):
@@ -115,6 +119,19 @@ def told_by_stage(letter: Letter, item: RunItem | None, asker: RunItem | None, *
     if verdict not in _TOLD or (verdict is Verdict.GONE and asker is None) or not_awaited(address, asker) is not None:
         return None
     return f"{shown(address.flow)} of {shown(address.object_id)} waits for it, and is told so"
+
+
+def lost_answer(letter: Letter, item: RunItem | None, *, now: int) -> str | None:
+    """Say that the end which would answer the letter's request was gone when that last asked. None elsewhere.
+
+    Each time it becomes a dead letter again. A run that has ended since may have another end.
+    """
+    met = letter.last_error or letter.error
+    if item is None or met is None or met.type != TextGone.__name__ or met.at + _CLOCKS_DIFFER < item.committed_at:
+        return None
+    if _verdict(letter, item, now) is not Verdict.KEPT:
+        return None
+    return f"it is answered with the end of request {item.request_id}, which is gone: {met.text}"
 
 
 def has_callers(item: RunItem | None) -> bool:

@@ -26,7 +26,7 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awaited, told_by_stage
+from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, lost_answer, not_awaited, told_by_stage
 from flowguard.worker.undeliverable import Undeliverable
 from tests.protocol.run_items import run_item
 
@@ -227,6 +227,42 @@ def test_the_answer_to_a_request_of_a_group_is_late_where_its_shard_is_done(shar
     asker = ASKED._replace(name=Member(0, 7).text)
     item = waiting(waiting=frozenset(shards), group="g-1")
     assert (not_awaited(asker, item) is not None) is late
+
+
+ENDED_THEN = run_item(request_id=RequestId("other"), requested_at=6, status=Status.COMPLETED, committed_at=NOW)
+GONE_TEXT = ErrorNote("TextGone", "the text at s3://b/k is gone: NoSuchKey", NOW)
+OTHER_ERROR = ErrorNote("RunFailed", "the run's item has expired", NOW)
+REDRIVEN_ONCE = {"redrive": 1, "first_error": GONE_TEXT}
+
+
+@pytest.mark.parametrize(
+    ("message", "item", "is_lost"),
+    [
+        (REDRIVEN_ONCE, ENDED_THEN, True),
+        ({"redrive": 2, "first_error": OTHER_ERROR, "last_error": GONE_TEXT}, ENDED_THEN, True),
+        ({"redrive": 2, "first_error": GONE_TEXT, "last_error": OTHER_ERROR}, ENDED_THEN, False),
+        ({}, ENDED_THEN, False),
+        (REDRIVEN_ONCE, None, False),
+        (REDRIVEN_ONCE, ENDED_THEN._replace(committed_at=NOW + 10_000), True),
+        (REDRIVEN_ONCE, ENDED_THEN._replace(committed_at=NOW + 10_001), False),
+        (REDRIVEN_ONCE, ENDED_THEN._replace(status=Status.RUNNING, done=False, lease_until=NOW + 1), False),
+    ],
+    ids=[
+        "it says so",
+        "it says so at last",
+        "it said so once",
+        "it says nothing",
+        "no item",
+        "a clock is ahead",
+        "another run has ended since",
+        "another run goes on",
+    ],
+)
+def test_a_request_whose_answer_is_gone_says_so(message: dict[str, Any], item: RunItem | None, is_lost: bool) -> None:
+    letter = of(moved(FIRST._replace(**message)), flow=flow(on_conflict=ATTACH))
+    why = lost_answer(letter, item, now=NOW)
+    said = f"it is answered with the end of request other, which is gone: {GONE_TEXT.text}"
+    assert why == (said if is_lost else None)
 
 
 def test_a_run_has_callers_in_its_item_or_in_rows() -> None:
