@@ -14,6 +14,7 @@ from flowguard.errors import CannotOpen, DefinitionError, EnvelopeError, KeyUnav
 from flowguard.flow import AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
+from flowguard.payload.codec import codec_problems
 from flowguard.protocol.groups import GroupPlan
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Status
@@ -31,7 +32,6 @@ from flowguard.worker.restart import first_message_text, restart_of
 from flowguard.worker.routing import Routes
 from flowguard.worker.trust import STRICT, Trust
 from flowguard.worker.undeliverable import park
-from flowguard.worker.wait_planner import codec_problems
 from tests.codecs.fakes import Vault
 from tests.codecs.test_outage import sealing
 from tests.protocol.run_items import run_item
