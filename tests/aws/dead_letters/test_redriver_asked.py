@@ -31,7 +31,7 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import FlowClock, FlowRunner
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate, asker_of
+from flowguard.worker.redrive import Fate, Judgement, asker_of
 from tests.aws.dead_letters.letters import sent_again
 
 
@@ -142,6 +142,17 @@ def test_what_nobody_awaits_any_more_is_not_sent_back_unasked(runner: FlowRunner
     assert (named.judgement.fate, named.deleted) == (Fate.REDRIVEN, True)
     assert "has gone on without its answer" in named.judgement.why
     assert [item["id"] for item in runner.run().table("seats")] == ["t1"]
+
+
+def test_what_is_not_sent_for_another_reason_keeps_that_where_nobody_awaits_it(
+    runner: FlowRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else --unawaited would seem to send it."""
+    assert runner.run().run("t1", "trips").status == "COMPLETED", "without a seat"
+    too_deep = Judgement(Fate.TOO_DEEP, "it is too deep")
+    monkeypatch.setattr("flowguard.worker.redrive._without_reading", lambda letter, message: too_deep)
+    _, outcome = redriven(anyway=True)
+    assert outcome.judgement == too_deep
 
 
 def test_what_is_awaited_goes_back_and_its_answer_is_taken(runner: FlowRunner) -> None:

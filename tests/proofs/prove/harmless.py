@@ -88,6 +88,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "operate.stage_pauses.StagePauses._as_it_was: drained is not None → forced true",
     ),
     "nothing else goes wrong there": (
+        "deploy.planned.account._parsed: except ValueError → catches every Exception",
         "worker.call_places._place: except RunFailed → catches every Exception",
         "worker.starts.Starts._may_show: except ReaderBroken → catches every Exception",
         "aws.place_items._seen: except (KeyError, TypeError, ValueError) → catches every Exception",
@@ -220,6 +221,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.dead_letters.Letter.read: 0 → forced false",
         "worker.dead_letters._sent_at: 0 → forced false",
         "limit.PerKey.most_of: 0 → forced false",
+        "aws.redriver.Redriver._by_runs: {} → forced false",
         "worker.commit_phase.CommitPhase.answered: '' → forced false",
         "worker.dead_letters._message: ObjectId('') → forced false",
     ),
