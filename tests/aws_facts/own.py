@@ -102,6 +102,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "deploy/batch_plan.py:_SHORTEST_DERIVED",
             "deploy/batch_plan.py:_LEFT_FOR_SENDING",
             "aws/dead_letter_queue.py:_CLOCKS_AGREE",
+            "worker/redrive.py:_CLOCKS_DIFFER",
             "aws/dead_letter_queue.py:_NEARLY",
         ),
     ),
