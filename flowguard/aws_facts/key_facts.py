@@ -95,7 +95,7 @@ KEY_FACTS: Final = (
         read="2026-11",
         relied_on_by=("deploy/live.py:LiveAccount.has_secret",),
         words=("DeletedDate",),
-        engines=like("moto"),
+        engines=like("moto", "ministack"),
     ),
     Fact(
         name="ssm-missing-parameter",

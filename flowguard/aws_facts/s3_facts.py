@@ -29,7 +29,7 @@ S3_FACTS: Final = (
         read="2026-11",
         relied_on_by=("deploy/live.py:_NO_BUCKET", "deploy/live.py:LiveAccount.has_bucket"),
         words=("HeadBucket",),
-        engines=like("moto"),
+        engines=like("moto", "ministack"),
     ),
     Fact(
         name="s3-missing-key",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
@@ -579,12 +580,11 @@ def _subscription(given: Any) -> dict[str, Any]:
 
 def _parsed(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return properties of which one is a mapping. A file may have the text of that. It is not known if it is none."""
-    if not isinstance(text := given.get(name), str):
+    value = given.get(name)
+    if value is None:
         return given
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = UNKNOWN
+    with suppress(ValueError):
+        value = json.loads(value) if isinstance(value, str) else value
     return {**given, name: value if isinstance(value, dict) else UNKNOWN}
 
 

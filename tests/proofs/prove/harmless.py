@@ -88,7 +88,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "operate.stage_pauses.StagePauses._as_it_was: drained is not None → forced true",
     ),
     "nothing else goes wrong there": (
-        "deploy.planned.account._parsed: except ValueError → catches every Exception",
         "worker.call_places._place: except RunFailed → catches every Exception",
         "worker.starts.Starts._may_show: except ReaderBroken → catches every Exception",
         "aws.place_items._seen: except (KeyError, TypeError, ValueError) → catches every Exception",
