@@ -21,7 +21,7 @@ from flowguard.outcome import Done, Outcome
 from flowguard.payload.codec import Codecs
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
-from flowguard.sim.calls import intercept
+from flowguard.sim.calls import Recorder, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
@@ -444,6 +444,26 @@ def test_an_expired_token_answers_nothing_and_one_that_never_was_good_is_refused
         keyless.answer(Kept, good, True)
     with pytest.raises(TokenRefused):
         asked.answer(Kept, good[:-1] + ("A" if good[-1] != "A" else "B"), True)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("reset", {"object_id": "o1"}),
+        ("cancel", {"object_id": "o1", "why": "sold out"}),
+        ("answer", {"awaited": "payment/o1", "payload": {}}),
+        ("fail", {"awaited": "payment/o1", "why": "no funds"}),
+    ],
+)
+def test_what_names_no_request_is_refused_before_any_call(method: str, arguments: dict[str, Any]) -> None:
+    with scene() as at:
+        asked = client(at)
+        with (
+            intercept(calls := Recorder()),
+            pytest.raises(RunFailed, match="only='o1' names no request"),
+        ):
+            getattr(asked, method)(at.flow, only="o1", **arguments)
+        assert calls.count() == 0
 
 
 def test_a_run_that_was_asked_for_later_is_not_reset() -> None:

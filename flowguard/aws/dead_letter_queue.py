@@ -60,7 +60,7 @@ class DeadLetterQueue:
     def is_fifo(self) -> bool:
         return self.arn.endswith(".fifo")
 
-    def had(self, letter: Letter) -> bool:
+    def contained(self, letter: Letter) -> bool:
         """Answer whether the letter was there when the queue was looked up."""
         return letter.sent_at <= self.looked_up_at
 
@@ -121,7 +121,7 @@ class Reading:
 
     @property
     def warnings(self) -> list[str]:
-        """Return what to say of the reading: its doubts, full groups, and letters that it could not give back."""
+        """Return every warning of the reading."""
         return [*self.doubts, *self.full_groups, *self._not_given_back]
 
     @property
@@ -140,7 +140,7 @@ class Reading:
         count = max(self.queue.count, len(self._were_there)) - len(self._were_there & self._deleted)
         return replace(self.queue, count=count)
 
-    def again(self, queue: DeadLetterQueue) -> DeadLetterQueue:
+    def looked_up_again(self, queue: DeadLetterQueue) -> DeadLetterQueue:
         """Return the queue, which was looked up once more after this had given its letters back.
 
         They may still count as hidden. So only what is more than these, or was hidden before, is held by others.
@@ -172,7 +172,7 @@ class Reading:
             if is_early := not new:
                 break
             letters = [Letter.read(message, now=self._clock.now(), flow=self.flow) for message in new]
-            self._were_there |= {each.message_id for each in letters if self.queue.had(each)}
+            self._were_there |= {each.message_id for each in letters if self.queue.contained(each)}
             yield letters
             if self._cannot_delete is not None:
                 raise self._cannot_delete

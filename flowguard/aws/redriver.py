@@ -148,7 +148,7 @@ class Redriver:
         return self._deleted(judged)
 
     def _judged(self, letter: Letter) -> Outcome:
-        if not self._reading.queue.had(letter):
+        if not self._reading.queue.contained(letter):
             return Outcome(letter, None, failed=_ARRIVED)
         if (message := letter.message) is None:
             return Outcome(letter, None, failed=f"it cannot be read: {letter.problem}")

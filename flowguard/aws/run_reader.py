@@ -55,7 +55,7 @@ class UnreadableRun(Unusable):
 
 @contextmanager
 def readable(flow: str, object_id: str) -> Iterator[None]:
-    """Raise :class:`UnreadableRun` where this version cannot read the item, or what its run waits for."""
+    """Raise :class:`UnreadableRun` if reading the item, or what its run waits for, fails in this version."""
     try:
         yield
     except (TextGone, OtherRelease, SettingsError) as error:

@@ -183,9 +183,9 @@ def drop(*, ids: tuple[str, ...], every: bool, yes: bool, limit: int | None, as_
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
         try:
             for page in _pages(reading.pages(), Filters.of(options), ids, limit):
-                there = [letter for letter in page if reading.queue.had(letter)]
+                there = [letter for letter in page if reading.queue.contained(letter)]
                 telling.dropped(there, reading.delete(there) if yes else {}, really=yes)
-                telling.left([letter for letter in page if not reading.queue.had(letter)], _ARRIVED)
+                telling.left([letter for letter in page if not reading.queue.contained(letter)], _ARRIVED)
                 done += page
         finally:
             if done or sys.exception() is None:
@@ -206,7 +206,7 @@ def _reading(options: dict[str, Any], look: Reading | None = None) -> Iterator[R
     try:
         clients = clients_of(options)
         queue = DeadLetterQueue.find(clients, options["queue"], names=settings_of(options).at_aws)
-        queue = queue if look is None else look.again(queue)
+        queue = queue if look is None else look.looked_up_again(queue)
         reading = Reading(clients, queue, flow=flow, visibility=options["visibility"], wait=options["wait"])
         with reading:
             yield reading

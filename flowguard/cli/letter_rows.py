@@ -186,6 +186,7 @@ class Telling:
             self._tell(letter, word, failed or _error(letter, letter.facts(0)), row, failed)
 
     def left(self, letters: Sequence[Letter], why: str) -> None:
+        """Print the letters that stay in the queue."""
         for letter in letters:
             self._tell(letter, "LEFT", why, {"deleted": False}, why)
 

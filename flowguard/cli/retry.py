@@ -200,7 +200,7 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
 
 
 def _of_run(before: str | None, word: str) -> str:
-    """Return the word for a run of several letters: what has moved it on, or else what has failed, or the first one."""
+    """Return the outcome of a run with several letters: REDRIVEN if any was sent, else FAILED if any failed."""
     words = [word] if before is None else [before, word]
     return next((each for each in (Fate.REDRIVEN.value, FAILED) if each in words), words[0])
 

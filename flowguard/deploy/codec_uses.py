@@ -84,7 +84,7 @@ def asked_codec_notes(flows: Iterable[AnyFlow]) -> Iterator[str]:
 
 
 def check_asked_codecs(needed: Deployment) -> Iterator[LiveFinding]:
-    """Yield what :func:`asked_codec_notes` does, as findings."""
+    """Yield the notes of :func:`asked_codec_notes` as findings of the doctor."""
     for asking, asked, what, fix in _doubts(needed.flows):
         yield note("answer-sealed", asking.name, f"it asks {asked.name}, and {what}", _OF_AN_ANSWER, fix)
 

@@ -72,15 +72,14 @@ def _roles(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
 
 
 def _used(needed: Deployment, live: Account) -> Mapping[str, list[str]]:
-    """Return the ARNs of the roles, each with what uses it."""
-    uses: defaultdict[str, list[str]] = defaultdict(list)
+    """Return the ARN of each role, with the names of the functions and schedules that use it."""
+    uses: defaultdict[str, dict[str, None]] = defaultdict(dict)  # a name once, in order
     for function in needed.functions:
         if (there := live.function(function.name)) is not None:
-            uses[str(there.get("Role", ""))].append(function.name)
+            uses[str(there.get("Role", ""))][function.name] = None
             variables: Mapping[str, str] = there.get("Environment", {}).get("Variables", {})
-            scheduler = str(variables.get("FLOWGUARD_SCHEDULER_ROLE", ""))
-            uses[scheduler] += [] if "the scheduler" in uses[scheduler] else ["the scheduler"]
+            uses[str(variables.get("FLOWGUARD_SCHEDULER_ROLE", ""))]["the scheduler"] = None
     for schedule in needed.schedules:
         if (planned := live.schedule(needed.scheduler_group, schedule.name)) is not None:
-            uses[str(planned.get("Target", {}).get("RoleArn", ""))].append(f"the schedule {schedule.name}")
-    return {role: names for role, names in uses.items() if role.startswith("arn:")}
+            uses[str(planned.get("Target", {}).get("RoleArn", ""))][f"the schedule {schedule.name}"] = None
+    return {role: [*names] for role, names in uses.items() if role.startswith("arn:")}

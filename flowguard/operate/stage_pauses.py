@@ -125,7 +125,7 @@ class StagePauses:
         if at_once is not None:
             drained = pause._replace(at_once=at_once, nonce=self._nonce())
             self._write(drained, pause)
-        with self._explained(pause.stage), self._as_it_was(pause, drained):
+        with self._explained(pause.stage), self._restores_row(pause, drained):
             for uuid, before in pause.before.items():
                 bound = before if pause.at_once is not None else None
                 if at_once is not None:
@@ -165,8 +165,8 @@ class StagePauses:
             raise
 
     @contextmanager
-    def _as_it_was(self, pause: Pause, drained: Pause | None) -> Iterator[None]:
-        """Write a row as it was where no mapping was turned on: one in provisioned mode takes no concurrency at all."""
+    def _restores_row(self, pause: Pause, drained: Pause | None) -> Iterator[None]:
+        """Restore the row if an error leaves all mappings off: one in provisioned mode takes no concurrency at all."""
         try:
             yield
         except Exception:

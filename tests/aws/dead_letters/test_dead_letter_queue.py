@@ -231,7 +231,7 @@ def test_letters_that_a_look_has_given_back_are_not_taken_for_those_of_another_r
     found = DeadLetterQueue.find(Clients(), "dead")
     with Reading(Clients(), replace(found, hidden=before), wait=0) as look:
         assert [len(page) for page in look.pages()] == [3]
-    assert look.again(replace(found, hidden=after)) == replace(found, hidden=hidden)
+    assert look.looked_up_again(replace(found, hidden=after)) == replace(found, hidden=hidden)
 
 
 def test_a_queue_is_found_by_name_url_and_arn(at: Scene) -> None:

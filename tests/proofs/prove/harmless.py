@@ -85,7 +85,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.call_places.CallPlaces._late: mine.limit.window → forced true",
     ),
     "a row that is there is not new": (
-        "operate.stage_pauses.StagePauses._as_it_was: drained is not None → forced true",
+        "operate.stage_pauses.StagePauses._restores_row: drained is not None → forced true",
     ),
     "nothing else goes wrong there": (
         "worker.call_places._place: except RunFailed → catches every Exception",
