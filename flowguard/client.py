@@ -212,8 +212,7 @@ class FlowClient:
         own next message restarts it; the reset may be repeated. With ``only`` a run that was asked for after that
         request is left alone.
         """
-        _check_flow(flow)
-        _check_only(only)
+        _check_flow(flow, only)
         reset_id, now, object_id = self._new_id(), self._clock.now(), _object(object_id)
         order = None if only is None else ResetOnce(only.requested_at)
         done = Resetter(self._services("a reset", flow)).reset(flow, object_id, reset_id, now, order)
@@ -238,8 +237,7 @@ class FlowClient:
         :class:`SettingsError` without keys for a run that waits, of a flow that believes that message only when it is
         signed. Nothing is cancelled then.
         """
-        _check_flow(flow)
-        _check_only(only)
+        _check_flow(flow, only)
         text, message_id, now, object_id = reason(why), self._new_id(), self._clock.now(), _object(object_id)
         self._check_can_end(flow, object_id)
         run = None if only is None else RunName(only.request_id, only.requested_at)
@@ -296,8 +294,7 @@ class FlowClient:
         )
 
     def _settle(self, flow: AnyFlow, awaited: str, answer: GivenAnswer, only: Started | None) -> AnswerVerdict:
-        _check_flow(flow)
-        _check_only(only)
+        _check_flow(flow, only)
         awaited = token_of(awaited)
         if problem := _awaited_problem(awaited):
             raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
@@ -317,9 +314,11 @@ class FlowClient:
         return RequestId(self._ids.new())
 
 
-def _check_flow(flow: object) -> None:
+def _check_flow(flow: object, only: object = None) -> None:
     if not is_flow(flow):
         raise RunFailed(f"{shown(flow)} is no flow; give the class of a flow")
+    if only is not None and not isinstance(only, Started):
+        raise RunFailed(f"only={shown(only)} names no request; give the Started that start() has returned")
 
 
 def _check_moment(requested_at: object) -> None:
@@ -347,11 +346,6 @@ def _in_range(name: str, given: object, moment: int) -> int:
     if not _FIRST <= moment <= _LAST:
         raise RunFailed(f"{name}={given} is no time from the year 2000 to 9998")
     return moment
-
-
-def _check_only(only: object) -> None:
-    if only is not None and not isinstance(only, Started):
-        raise RunFailed(f"only={shown(only)} names no request; give the Started that start() has returned")
 
 
 def _check_age(max_age: timedelta | None) -> None:

@@ -123,7 +123,7 @@ def test_a_message_has_the_lane_that_it_names_or_else_that_of_its_queue() -> Non
     assert flow().carried_from(night, "price", "orders") == {}
 
 
-def test_without_a_queue_that_says_it_the_lane_is_the_first_where_requests_enter() -> None:
+def test_where_no_queue_says_it_the_lane_is_the_first_where_requests_enter() -> None:
     ship = stage("ship", inbox=(URGENT, Lane("normal", "normal-ships")))
     made = flow(stage(then="ship", inbox=(NORMAL, Lane("urgent", "fast"))), ship)
     assert made.carried_from({}, "gone", "orders-urgent") == IN_NORMAL

@@ -176,17 +176,17 @@ def _request(message: Message, item: RunItem | None, now: int, flow: AnyFlow | N
         owner=Owner(""),
         now=now,
         lease_until=now,
-        on_conflict=_conflict(message, item) if flow is None else flow.on_conflict,
+        on_conflict=_conflict(item) if flow is None else flow.on_conflict,
         abandoned_before=0 if flow is None else flow.abandoned_before(now, message.requested_at),
         expires_at=now,
         fresh_since=message.requested_at if flow is None else flow.fresh_since(message.requested_at),
     )
 
 
-def _conflict(message: Message, item: RunItem | None) -> OnConflict:
+def _conflict(item: RunItem | None) -> OnConflict:
     """Return what a flow does whose class is not known. The newest request wins, unless the item has had callers."""
     has_had_callers = item is not None and (item.callers is not None or item.answered is not None)
-    return OnConflict.ATTACH if has_had_callers and message.hop == 1 else OnConflict.SUPERSEDE
+    return OnConflict.ATTACH if has_had_callers else OnConflict.SUPERSEDE
 
 
 def _without_item(message: Message, verdict: Verdict) -> Judgement:

@@ -113,7 +113,7 @@ def test_the_queue_of_each_lane_is_as_that_of_the_first() -> None:
     ],
 )
 def test_a_function_may_send_to_all_lanes_of_what_it_sends_to(function: str, queues: set[str]) -> None:
-    (its,) = [each for each in needed().functions if each.name == function]
+    (its,) = [each for each in needs("tests.deploy.laned", options=OPTIONS).functions if each.name == function]
     assert queues <= {one.name for one in its.permissions if "sqs:SendMessage" in one.actions}
 
 

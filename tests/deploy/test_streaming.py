@@ -735,7 +735,7 @@ def test_a_role_is_asked_for_the_stream_that_a_mapping_names(*, is_listed: bool,
             allowed = [{"EvalActionName": name, "EvalDecision": "allowed"} for name in call.params["ActionNames"]]
             return {"EvaluationResults": allowed}
         if call.operation == "ListEventSourceMappings" and is_listed and "FunctionName" in call.params:
-            return {"EventSourceMappings": [mapping(), mapping(PRICES)]}
+            return {"EventSourceMappings": [mapping(STOCK.replace("stock", "of-others")), mapping(), mapping(PRICES)]}
         if call.operation == "GetFunctionConfiguration" and call.params["FunctionName"] == NOTICE:
             return there
         raise call.client.exceptions.ClientError({"Error": {"Code": "ResourceNotFoundException"}}, call.operation)

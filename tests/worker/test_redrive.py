@@ -332,6 +332,14 @@ def test_an_item_shows_that_its_flow_takes_callers(changes: dict[str, Any], hop:
     assert fate(moved(FIRST._replace(hop=hop)), item)[0] is fate_then
 
 
+def test_a_later_hop_of_a_run_that_was_reset_is_left_where_its_callers_show_that_its_stage_would_leave_it() -> None:
+    """Its stage begins such a run anew with its first message. Without that it would come back at each redrive."""
+    item = WAS_RESET._replace(answered=Callers("t"))
+    later = moved(FIRST._replace(hop=3))
+    assert fate(later, item, has_first=True)[0] is Fate.REDRIVEN
+    assert fate(later, item, has_first=False) == judge(AFTER_RESET, WAS_RESET, now=NOW, has_first=False)
+
+
 WAS_RESET = run_item(hop=1, request_id=FIRST.request_id, requested_at=5, reset_at=NOW, done=False)
 AFTER_RESET = of(moved(FIRST._replace(hop=3, reply_to="sqs:callers")), flow=flow(on_conflict=ATTACH))
 

@@ -26,7 +26,7 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
-        r"^(flow\.Flow\.carried_from|flow\.shared_problems|lanes\.|deploy\.permissions\._queues_before|"
+        r"^(flow\.Flow\.carried_from|flow\.shared_problems|lanes\.|"
         r"deploy\.at_aws\._Renaming\._function: .*shares|recorded\.side_messages\.SideMessages\.start: .*carried|"
         r"worker\.requests\.request_send: .*carried)",
         ("tests/test_lanes.py", "tests/worker/test_lanes.py", "tests/deploy/test_lanes.py"),

@@ -346,7 +346,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler._is_held: item is None → forced false",
         "aws.waits.DynamoDBWaits._changed: item.wait is not None → forced true",
     ),
-    "False is counted as zero": ("worker.external_answers.ExternalAnswers._has_come_again: 0 → forced false",),
+    "False is counted as zero": (
+        "deploy.derive._functions: 0 → forced false",
+        "worker.external_answers.ExternalAnswers._has_come_again: 0 → forced false",
+    ),
     "an absent set is smaller than any number: it is asked for because moto refuses to tell its size": (
         "expressions.ANSWER: attribute_exists(waiting) → true",
         "expressions.TIME_OUT: attribute_exists(waiting) → true",

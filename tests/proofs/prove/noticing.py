@@ -16,7 +16,10 @@ from tests.proofs.prove.fork import grant
 from tests.proofs.prove.mutant import ROOT
 
 _OFF: Final = ("cacheprovider", "xdist", "flowguard", "logging")
-_LEFT_OUT: Final = "not dynamodb-local and not dynamodb_local and not moto and not test_without"
+_LEFT_OUT: Final = (
+    "not dynamodb-local and not dynamodb_local and not moto and not test_without_that_part "
+    "and not test_without_one_part"
+)
 """Engines that take their time, and tests that lose a guard themselves: they fail where they do not find it."""
 _QUICK: Final = "not proof and not long"
 """What notices guards: the scenes of the runtime stand on moto only for the proofs."""
