@@ -54,6 +54,7 @@ from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, Queue
 from flowguard.deploy.schedule_plan import schedule_problems, schedules_of, unscheduled_notes
 from flowguard.deploy.sql_uses import connecting
 from flowguard.deploy.stream_plan import stream_notes, stream_problems, streams_of, tables_with_stream
+from flowguard.deploy.time_spans import spoken
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
 from flowguard.deploy.variables import variable_problems
@@ -144,6 +145,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         notes=(
             *_notes(functions, flows, options),
             *_fifo_notes(flows, plan),
+            *_shared_letter_notes(flows, plan),
             *stream_notes(flows),
             *kafka_notes(flows, options),
             *asked_codec_notes(flows),
@@ -584,6 +586,25 @@ def _fifo_notes(flows: Sequence[AnyFlow], plan: QueuePlan) -> Iterator[str]:
                 f"retention=timedelta(days={FIFO_RETENTION.days}) of the flow makes it {_days(longer.inbox)} days, and "
                 f"its run items live for {2 * FIFO_RETENTION.days}"
             )
+
+
+def _shared_letter_notes(flows: Sequence[AnyFlow], plan: QueuePlan) -> Iterator[str]:
+    """Yield a note for each flow whose dead letters outlive its run items, as a flow that shares them needs it."""
+    kept = {queue.name: timedelta(seconds=queue.retention) for queue in plan.queues if queue.made}
+    for flow in flows:
+        name = flow.dead_letters.short_name if isinstance(flow.dead_letters, Queue) else ""
+        lives = max(2 * flow.retention, flow.remember or timedelta())
+        if lives < kept.get(name, lives) and (others := [each.name for each in flows if _shares(each, flow)]):
+            yield (
+                f"{flow.name} shares the dead letters {name!r} with {', '.join(others)}, so they are kept for "
+                f"{spoken(kept[name])}, and its run items for {spoken(lives)}: a letter of a first stage that is "
+                "redriven after that begins a new run, and one of a later stage comes back; give "
+                f"{flow.name} dead letters of its own, or a longer retention="
+            )
+
+
+def _shares(flow: AnyFlow, other: AnyFlow) -> bool:
+    return flow is not other and flow.dead_letters == other.dead_letters
 
 
 def _days(seconds: int) -> str:

@@ -282,7 +282,8 @@ def _target(
             f"it and {name} keep a message for {_lasting(ours)} and {_lasting(theirs)}, longer than its flow's "
             f"retention of {spoken(shortest)}",
             "a copy that arrives after its run item has expired is run as a new request",
-            "lower the MessageRetentionPeriod of either, or raise the flow's retention=",
+            "lower the MessageRetentionPeriod of either, raise the flow's retention=, or give the flow dead letters of "
+            "its own where it shares those of another",
         )
 
 

@@ -347,6 +347,10 @@ class QueuePlan:
         return TIMES_THE_TIMEOUT * self._timeouts[reader] + self._windows[reader]
 
     def _dead_letters(self, flow: AnyFlow, queue: Queue, retention: int) -> None:
+        """Add the queue of a flow's dead letters. Flows that share it have it as long as one of them needs it.
+
+        What keeps less would delete letters of the others, also those that lie there when a flow is added.
+        """
         name = queue.short_name
         known = self._found.get(name)
         if known is not None and known.reader is not None:
@@ -356,8 +360,8 @@ class QueuePlan:
             )
             return
         self._owners.setdefault(name, flow)
-        least = retention if known is None else min(retention, known.retention)
-        self._found[name] = QueueNeed(name, Role.DEAD_LETTERS, existing=False, retention=least, arn=arn_of(queue))
+        most = retention if known is None else max(retention, known.retention)
+        self._found[name] = QueueNeed(name, Role.DEAD_LETTERS, existing=False, retention=most, arn=arn_of(queue))
 
     # -- those that others read
 

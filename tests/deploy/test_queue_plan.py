@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import types
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -107,3 +108,67 @@ def test_the_fifo_queue_of_another_flow_is_not_noted(deploy: Deploy) -> None:
 def test_the_retention_that_a_note_names_makes_a_fifo_queue_keep_as_long_as_another() -> None:
     times = [Retentions.of(FIFO_RETENTION, fifo=fifo, handled=True).inbox for fifo in (True, False)]
     assert times == [12 * DAY, 12 * DAY]
+
+
+def shared(name: str, **given: Any) -> AnyFlow:
+    """A flow whose dead letters go where those of others go."""
+    names: dict[str, Any] = {"name": name, "object_id": "order_id", "dead_letters": "shop-dead-letters", **given}
+    body = {"stages": (Alone,), "__module__": __name__}
+    return types.new_class(name.capitalize(), (Flow,), names, lambda given: given.update(body))
+
+
+SHORT: Final[tuple[dict[str, Any], ...]] = (
+    {"inbox": "clicks", "retention": timedelta(days=1)},
+    {"inbox": "clicks.fifo"},
+)
+
+
+@pytest.mark.parametrize("given", SHORT)
+@pytest.mark.parametrize("handled", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_shared_dead_letters_are_kept_as_long_as_the_flow_that_keeps_them_longest_needs(
+    deploy: Deploy, given: dict[str, Any], handled: bool, first: bool
+) -> None:
+    """A release that adds a flow shortens nothing in which letters of another one lie."""
+    orders, clicks = shared("orders", inbox="orders"), shared("clicks", **given)
+    flows = (clicks, orders) if first else (orders, clicks)
+    more = {"clicks_killed": dlq_handler(clicks)} if handled else {}
+    handlers = {flow.name: lambda_handler(flow) for flow in flows}
+    needed = deploy({}, **handlers, orders_killed=dlq_handler(orders), **more)
+    kept = {queue.name: queue.retention for queue in needed.queues}
+    assert kept["shop-dead-letters"] == 14 * DAY
+    for queue in needed.queues:
+        assert queue.give_up_to is None or queue.retention < kept[queue.give_up_to], queue.name
+
+
+def test_a_flow_whose_shared_letters_outlive_its_run_items_is_noted(deploy: Deploy) -> None:
+    orders, clicks = shared("orders", inbox="orders"), shared("clicks", **SHORT[0])
+    handlers = {"a": lambda_handler(orders), "b": lambda_handler(clicks), "c": dlq_handler(orders, clicks)}
+    [note] = [note for note in deploy({}, **handlers).notes if "shop-dead-letters" in note]
+    assert note == (
+        "clicks shares the dead letters 'shop-dead-letters' with orders, so they are kept for 14 d, and its run items "
+        "for 2 d: a letter of a first stage that is redriven after that begins a new run, and one of a later stage "
+        "comes back; give clicks dead letters of its own, or a longer retention="
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"inbox": "clicks.fifo"},
+        {"inbox": "clicks", "retention": timedelta(days=7)},
+        {"inbox": "clicks", "retention": timedelta(days=1), "remember": timedelta(days=14)},
+        {"inbox": "clicks", "retention": timedelta(days=1), "dead_letters": "clicks-letters"},
+    ],
+)
+def test_a_flow_whose_run_items_live_as_long_as_its_letters_is_not_noted(deploy: Deploy, given: dict[str, Any]) -> None:
+    orders, clicks = shared("orders", inbox="orders"), shared("clicks", **given)
+    handlers = {"a": lambda_handler(orders), "b": lambda_handler(clicks), "c": dlq_handler(orders, clicks)}
+    assert [note for note in deploy({}, **handlers).notes if "shares the dead letters" in note] == []
+
+
+def test_letters_in_a_queue_that_is_there_already_are_not_noted(deploy: Deploy) -> None:
+    orders, clicks = shared("orders", inbox="orders"), shared("clicks", **SHORT[0])
+    handlers = {"a": lambda_handler(orders), "b": lambda_handler(clicks), "c": dlq_handler(orders, clicks)}
+    needed = deploy({"queues": {"shop-dead-letters": {"existing": True}}}, **handlers)
+    assert [note for note in needed.notes if "shares the dead letters" in note] == []
