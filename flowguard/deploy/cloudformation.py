@@ -20,7 +20,7 @@ from flowguard.deploy.needs import (
     TableNeed,
     TopicNeed,
 )
-from flowguard.deploy.nested_stacks import BY_ITSELF, MOST_PARAMETERS, split
+from flowguard.deploy.nested_stacks import BY_ITSELF, MOST_PARAMETERS, places_of, split
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.template import (
@@ -79,7 +79,7 @@ def whole(needed: Deployment, options: DeployOptions) -> Json:
 
 def nested(needed: Deployment, options: DeployOptions) -> dict[str, str]:
     """Return the templates of a deployment with a nested stack for each flow, by the names of their files."""
-    templates = split(whole(needed, options), needed.tags)
+    templates = split(whole(needed, options), needed.tags, places_of(needed))
     return {
         f"{name}.json": _written(template, options, f"{name}.json", BY_ITSELF) for name, template in templates.items()
     }

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from flowguard.deploy.logical_ids import LogicalIds
+from flowguard.deploy.needs import Deployment, Role
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.stack_parts import Json, Parts, Reference, is_by_name, references
+from flowguard.deploy.stack_parts import BASE, Json, Parts, Reference, is_by_name, references
 from flowguard.deploy.template import TAG
 
 PARENT: Final = "template"
@@ -23,20 +24,39 @@ _FOR_LINTERS: Final = {"cfn-lint": {"config": {"ignore_checks": ["W3002"]}}}
 
 _OUTPUTS: Final = "Outputs."
 
+_NAMED_FOR_THEM: Final = ("-dead-letters", "-dead-letters.fifo", "-undelivered", "-undelivered.fifo")
+"""What ends the names of queues that a flow, or a rule of ``@once``, has without being asked for them."""
 
-def split(whole: Json, flows: list[str]) -> dict[str, Json]:
+
+def split(whole: Json, flows: list[str], queues: Mapping[str, str]) -> dict[str, Json]:
     """Return the templates by the names of their files: the parent, and those of its nested stacks.
 
-    Raises :class:`CannotDeploy` where a stack needs more of others than a template may have parameters.
+    ``queues`` are the flows of queues whose tag does not say it (:func:`places_of`). Raises :class:`CannotDeploy` where
+    a stack needs more of others than a template may have parameters.
     """
-    return _Split(whole, flows).templates()
+    return _Split(whole, flows, queues).templates()
+
+
+def places_of(needed: Deployment) -> dict[str, str]:
+    """Return the flow of each queue that no function here reads, by its name at AWS.
+
+    Any flow may send to one, or have its dead letters there. One that is named for a flow is that flow's. Others are in
+    the base, whichever flows use them: a flow that is added moves none of them.
+    """
+    named_for = {
+        needed.at_aws.queue(f"{name}{end}"): needed.at_aws.by_rule(name)
+        for name in needed.names
+        for end in _NAMED_FOR_THEM
+    }
+    unread = [queue for queue in needed.queues if queue.role in (Role.DEAD_LETTERS, Role.OUTSIDE)]
+    return {queue.name: named_for.get(queue.name, BASE) for queue in unread}
 
 
 class _Split:
-    def __init__(self, whole: Json, flows: list[str]) -> None:
+    def __init__(self, whole: Json, flows: list[str], queues: Mapping[str, str]) -> None:
         self._whole = whole
         self._resources: Mapping[str, Json] = whole["Resources"]
-        self._parts = Parts(self._resources, TAG, flows)
+        self._parts = Parts(self._resources, TAG, flows, queues)
         self._ids = LogicalIds()
         self._outputs: dict[str, Json] = {}
 

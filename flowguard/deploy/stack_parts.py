@@ -31,6 +31,13 @@ _ANCHORS: Final[Mapping[str, str]] = {
 }
 """The property of a resource without tags that names the one which it belongs to."""
 
+_LAST: Final = ("AWS::Events::Rule", "AWS::SNS::Subscription", "AWS::SQS::QueuePolicy")
+"""The types whose resources are in a part that comes after all flows, from the first deployment on.
+
+A later release's policy may name roles of any flow, and a subscription or rule waits for it. One that moved to another stack
+would be made there, and then removed by the stack that it has left: AWS knows it by its queue alone.
+"""
+
 _WATCHED: Final = frozenset({"FunctionName", "QueueName"})
 """The properties that are dimensions of alarms too."""
 
@@ -49,22 +56,26 @@ class Reference(NamedTuple):
 
 
 class Parts:
-    """Says in which part each resource of a template is. ``flows`` are the values of the tags of flows."""
+    """Says in which part each resource of a template is.
 
-    def __init__(self, resources: Mapping[str, Json], tag: str, flows: Sequence[str]) -> None:
+    ``flows`` are the values of the tags of flows. ``queues`` names the flow, or the base, of each queue that any flow
+    may use, by the queue's name: its tag names the first of those that use it now.
+    """
+
+    def __init__(
+        self, resources: Mapping[str, Json], tag: str, flows: Sequence[str], queues: Mapping[str, str]
+    ) -> None:
         self._resources = resources
         self._tag = tag
         self._flows = frozenset(flows)
+        self._queues = queues
         self._named = {
             (name, resource["Properties"][name]): label
             for label, resource in resources.items()
             for name in _WATCHED & resource["Properties"].keys()
             if resource["Type"] in _OF_ALARMS
         }
-        homes = {label: self._home(label) for label in resources}
-        late = {label for label in resources if self._is_late(label, homes)}
-        late |= {label for label in resources if late & {*resources[label].get("DependsOn", [])}}
-        self._part = {label: f"policies-{home}" if label in late else home for label, home in homes.items()}
+        self._part = {label: self._place(label) for label in resources}
         self._merge()
 
     def __getitem__(self, label: str) -> str:
@@ -87,11 +98,28 @@ class Parts:
             for name in TopologicalSorter(self.needed()).static_order()
         }
 
+    def _place(self, label: str) -> str:
+        """Return the part of a resource."""
+        home, resource = self._home(label), self._resources[label]
+        if resource["Type"] not in _LAST:
+            return home
+        return f"policies-{home if home != BASE else self._queue_of(resource)}"
+
+    def _queue_of(self, resource: Json) -> str:
+        """Return the name of the queue whose policy a resource of the base is, so that the base of these is not large.
+
+        A part takes so many roles of others as parameters, and each policy names some.
+        """
+        named = references(resource["Properties"].get("Queues"))
+        return next((self._resources[each.label]["Properties"]["QueueName"] for each in named), BASE)
+
     def _home(self, label: str) -> str:
         """Return the flow of a resource, or the base."""
         resource = self._resources[label]
         if resource["Type"] in _SHARED:
             return BASE
+        if (home := self._queues.get(resource["Properties"].get("QueueName", ""))) is not None:
+            return home
         if (anchor := _ANCHORS.get(resource["Type"])) is not None:
             places = [each.label for each in references(resource["Properties"][anchor])]
             return next((self._home(place) for place in places if place in self._resources), BASE)
@@ -107,16 +135,6 @@ class Parts:
             return self._home(label)
         flow = str(alarm["MetricName"]).removeprefix("events-")
         return flow if flow in self._flows else BASE
-
-    def _is_late(self, label: str, homes: Mapping[str, str]) -> bool:
-        """Answer whether it is the policy of a queue to which roles of several flows send."""
-        if self._resources[label]["Type"] != "AWS::SQS::QueuePolicy":
-            return False
-        return any(
-            homes[each.label] not in (homes[label], BASE)
-            for each in references(self._resources[label]["Properties"])
-            if each.label in homes
-        )
 
     def _merge(self) -> None:
         """Put parts together that need each other."""

@@ -33,7 +33,7 @@ def arn(label: str) -> dict[str, list[str]]:
 
 
 def parts(**resources: Any) -> dict[str, list[str]]:
-    return {name: [*made] for name, made in Parts(resources, TAG, ["a", "b"]).all().items()}
+    return {name: [*made] for name, made in Parts(resources, TAG, ["a", "b"], {}).all().items()}
 
 
 def test_a_resource_goes_to_the_flow_of_its_tag() -> None:
@@ -49,14 +49,11 @@ def test_a_resource_goes_to_the_flow_of_its_tag() -> None:
 @pytest.mark.parametrize(
     ("type_", "anchor"),
     [
-        ("AWS::Events::Rule", "Targets"),
         ("AWS::Lambda::EventSourceMapping", "FunctionName"),
         ("AWS::Lambda::Permission", "FunctionName"),
         ("AWS::Lambda::Url", "TargetFunctionArn"),
         ("AWS::Logs::MetricFilter", "LogGroupName"),
-        ("AWS::SNS::Subscription", "Endpoint"),
         ("AWS::SNS::TopicPolicy", "Topics"),
-        ("AWS::SQS::QueuePolicy", "Queues"),
     ],
 )
 def test_a_resource_without_a_tag_goes_with_what_it_belongs_to(type_: str, anchor: str) -> None:
@@ -82,7 +79,21 @@ def test_an_alarm_goes_with_what_it_watches(dimension: tuple[str, str], metric: 
     assert "Alarm" in parts(Q=queue, F=function, S=source, Alarm=alarm)[part]
 
 
-def test_the_policy_of_a_queue_with_roles_of_other_flows_comes_after_these() -> None:
+@pytest.mark.parametrize(
+    ("type_", "anchor"),
+    [("AWS::Events::Rule", "Targets"), ("AWS::SNS::Subscription", "Endpoint"), ("AWS::SQS::QueuePolicy", "Queues")],
+)
+def test_what_lets_others_send_to_a_queue_comes_after_the_flows(type_: str, anchor: str) -> None:
+    """It is there from the first deployment on, whether it names something of other flows yet or not."""
+    feeds = resource(type_, **{anchor: [{"Ref": "A"}]})
+    shared = resource(type_, **{anchor: [{"Ref": "Shared"}]})
+    made = parts(A=resource(owner="a"), It=feeds, Shared=resource(QueueName="letters"), Other=shared)
+    other = "policies-letters" if anchor == "Queues" else "policies-base"
+    assert made == {"a": ["A"], "base": ["Shared"], "policies-a": ["It"], other: ["Other"]}
+    assert [*made].index("policies-a") > [*made].index("a")
+
+
+def test_the_policies_of_two_flows_that_answer_each_other_come_after_both() -> None:
     roles = {f"{flow.upper()}Role": resource("AWS::IAM::Role", owner=flow) for flow in ("a", "b")}
     policies = {
         f"{flow.upper()}Policy": resource(
@@ -101,14 +112,14 @@ def test_the_policy_of_a_queue_with_roles_of_other_flows_comes_after_these() -> 
     assert [*made].index("policies-a") > max([*made].index("a"), [*made].index("b"))
 
 
-def test_the_policy_of_a_queue_with_roles_of_its_flow_stays_there() -> None:
-    policy = resource(
-        "AWS::SQS::QueuePolicy", Queues=[{"Ref": "A"}], PolicyDocument=[arn("Role"), arn("Shared"), {"Ref": "Topic"}]
-    )
-    role, shared = resource("AWS::IAM::Role", owner="a"), resource("AWS::IAM::Role", owner="a b")
-    assert parts(A=resource(owner="a"), Role=role, Shared=shared, Policy=policy) == {
-        "base": ["Shared"],
-        "a": ["A", "Role", "Policy"],
+def test_a_queue_whose_place_is_given_goes_there_whosever_its_tag_is() -> None:
+    queues = {name: resource(owner="a", QueueName=name) for name in ("letters", "b-letters", "inbox")}
+    alarm = resource("AWS::CloudWatch::Alarm", Dimensions=[{"Name": "QueueName", "Value": "letters"}], MetricName="x")
+    made = Parts({**queues, "Alarm": alarm}, TAG, ["a", "b"], {"letters": "base", "b-letters": "b"}).all()
+    assert {name: [*there] for name, there in made.items()} == {
+        "a": ["inbox"],
+        "b": ["b-letters"],
+        "base": ["letters", "Alarm"],
     }
 
 
@@ -124,7 +135,7 @@ def test_flows_that_need_each_other_are_in_one_stack() -> None:
 def test_a_flow_that_two_in_a_circle_need_stays_apart() -> None:
     a = resource(owner="a", RedrivePolicy=[arn("B"), arn("C")])
     b = resource(owner="b", RedrivePolicy=arn("A"))
-    made = Parts({"A": a, "B": b, "C": resource(owner="c"), "D": resource()}, TAG, ["a", "b", "c"]).all()
+    made = Parts({"A": a, "B": b, "C": resource(owner="c"), "D": resource()}, TAG, ["a", "b", "c"], {}).all()
     assert {name: [*there] for name, there in made.items()} == {"a": ["A", "B"], "c": ["C"], "base": ["D"]}
 
 
@@ -179,7 +190,7 @@ def test_a_queue_of_another_flow_goes_by_its_name_and_other_things_by_parameters
         "A": resource(owner="a", QueueName="a-queue"),
         "BRole": resource("AWS::IAM::Role", owner="b", Names=[arn("A"), {"Fn::GetAtt": ["Table", "StreamArn"]}]),
     }
-    made = split({"AWSTemplateFormatVersion": "2010-09-09", "Parameters": {}, "Resources": resources}, ["a", "b"])
+    made = split({"AWSTemplateFormatVersion": "2010-09-09", "Parameters": {}, "Resources": resources}, ["a", "b"], {})
     [by_name, by_parameter] = made["stack-b"]["Resources"]["BRole"]["Properties"]["Names"]
     assert by_name == {"Fn::Sub": "arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:a-queue"}
     assert by_parameter == {"Ref": "TableStreamArn"}
@@ -198,7 +209,7 @@ def test_a_stack_that_needs_another_by_its_order_alone_says_so() -> None:
         "A": resource(owner="a"),
         "B": {**resource("AWS::IAM::Role", owner="b"), "DependsOn": ["A"]},
     }
-    made = split({"AWSTemplateFormatVersion": "2010-09-09", "Parameters": {}, "Resources": resources}, ["a", "b"])
+    made = split({"AWSTemplateFormatVersion": "2010-09-09", "Parameters": {}, "Resources": resources}, ["a", "b"], {})
     assert made["template"]["Resources"]["BStack"]["DependsOn"] == ["AStack"]
     assert "DependsOn" not in made["stack-b"]["Resources"]["B"]
 
@@ -211,7 +222,7 @@ def test_conditions_and_parameters_go_where_they_are_asked_for() -> None:
     }
     parameters = {name: {"Type": "String"} for name in ("Asked", "Other", "Third")}
     template = {"AWSTemplateFormatVersion": "2010-09-09", "Parameters": parameters, "Resources": resources}
-    made = split({**template, "Conditions": {"IsAsked": condition, "Unasked": condition}}, ["a", "b"])
+    made = split({**template, "Conditions": {"IsAsked": condition, "Unasked": condition}}, ["a", "b"], {})
     assert made["stack-a"]["Conditions"] == {"IsAsked": condition}
     assert [*made["stack-a"]["Parameters"]] == ["Asked", "Other"]
     assert "Conditions" not in made["stack-b"]
@@ -227,10 +238,10 @@ def test_a_stack_that_needs_too_much_of_others_is_refused(most: int, monkeypatch
     role = resource("AWS::IAM::Role", owner="a", Names=[{"Fn::GetAtt": [label, "StreamArn"]} for label in tables])
     template = {"AWSTemplateFormatVersion": "x", "Parameters": {}, "Resources": {**tables, "Role": role}}
     if most == 3:
-        assert len(split(template, ["a"])["stack-a"]["Parameters"]) == 3
+        assert len(split(template, ["a"], {})["stack-a"]["Parameters"]) == 3
         return
     with pytest.raises(CannotDeploy, match=r"the stack base: it has 3 outputs, and CloudFormation takes 2"):
-        split(template, ["a"])
+        split(template, ["a"], {})
 
 
 def test_the_name_of_a_file_is_that_of_its_flow() -> None:
@@ -334,7 +345,7 @@ def told(label: str, key: str) -> dict[str, list[str]]:
 
 def test_a_template_is_split_so() -> None:
     resources = WHOLE["Resources"]
-    made = split(WHOLE, ["a", "b"])
+    made = split(WHOLE, ["a", "b"], {})
     assert [*made] == ["template", "stack-base", "stack-a", "stack-b"]
     assert made["stack-base"] == {
         "AWSTemplateFormatVersion": "2010-09-09",

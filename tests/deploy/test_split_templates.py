@@ -5,27 +5,46 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import types
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pydantic import BaseModel
 
-from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard import (
+    Bus,
+    Callback,
+    Done,
+    Flow,
+    Outcome,
+    Stage,
+    Step,
+    Topic,
+    callback_handler,
+    dlq_handler,
+    lambda_handler,
+)
 from flowguard.deploy.cloudformation import MOST_RESOURCES, cloudformation, nested, whole
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import FoundFunction, FunctionKind
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.nested_stacks import file_of
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.planned.resources import REDRIVE_IS_GIVEN
 from flowguard.deploy.planned.template_file import read_template, resources_of
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.stack_parts import references
+from flowguard.flow import AnyFlow
+from flowguard.names.at_aws import Names
+from flowguard.stage import AnyStage
 from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import findings
 from tests.deploy.templates import MODULES, SHIPPED, options_of
+from tests.deploy.test_derive import AnyStep, Deploy
+from tests.deploy.test_derive import deploy as deploy  # noqa: PLC0414 - a fixture
 
 STACK: Final = "AWS::CloudFormation::Stack"
 
@@ -113,7 +132,9 @@ def test_there_is_a_stack_for_each_flow_and_one_for_what_they_share(name: str) -
     assert kinds["template.json"] == {STACK}
     shared = {"AWS::DynamoDB::Table", "AWS::SNS::Topic", "AWS::SecretsManager::Secret", "AWS::Scheduler::ScheduleGroup"}
     assert not any(shared & types for file, types in kinds.items() if file != "stack-base.json")
-    assert not {"AWS::Lambda::Function", "AWS::SQS::Queue"} & kinds["stack-base.json"]
+    assert "AWS::Lambda::Function" not in kinds["stack-base.json"]
+    own = [each["Properties"] for each in stacks(name)["stack-base.json"]["Resources"].values()]
+    assert not {each.name for each in needed.queues if each.reader} & {each.get("QueueName") for each in own}
 
 
 def without_stacks(value: Any) -> Any:
@@ -139,6 +160,8 @@ def test_each_resource_is_the_same_as_in_the_single_template(name: str, tmp_path
     for type_ in types:
         ours = {each.label: each.properties for each in single.of(type_)}
         theirs = {_bare(each.label): without_stacks(each.properties) for each in several.of(type_)}
+        for properties in theirs.values():
+            properties.pop(REDRIVE_IS_GIVEN, None)  # says of a queue that another stack makes its dead-letter queue
         assert theirs == ours, type_
 
 
@@ -196,6 +219,107 @@ def test_the_outputs_are_those_of_the_single_template(name: str) -> None:
         stack = made["template.json"]["Resources"][reference.label]["Properties"]["TemplateURL"]
         assert reference.attribute == f"Outputs.{key}"
         assert made[stack]["Outputs"][key] == single["Outputs"][key]
+
+
+# -- another release
+
+
+PLACED: Final = Topic("arn:aws:sns:eu-west-1:123456789012:orders-placed")
+LETTERS: Final = {"dead_letters": "shop-dead-letters"}
+
+
+class Take(Stage[Order], name="take"):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        return Done()
+
+
+class Bill(Stage[Order], name="bill"):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        step.send("mails", order)
+        return Done()
+
+
+class Ask(Stage[Order], name="ask"):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        step.start(flow("orders"), order)
+        return Done()
+
+
+def flow(name: str, stage: AnyStage = Take, **given: Any) -> AnyFlow:
+    names: dict[str, Any] = {"name": name, "object_id": "order_id", **given}
+    body = {"stages": (stage,), "__module__": __name__}
+    return types.new_class(name.capitalize(), (Flow,), names, lambda made: made.update(body))
+
+
+FED: Final = flow("orders", inbox=PLACED, **LETTERS)
+RELEASES: Final[Mapping[str, tuple[list[AnyFlow], list[AnyFlow]]]] = {
+    "a flow with the same dead letters": ([FED], [FED, flow("refunds", **LETTERS)]),
+    "such a flow before it": ([FED], [flow("refunds", **LETTERS), FED]),
+    "a flow whose dead letters are those of another": (
+        [flow("orders", inbox=PLACED)],
+        [flow("refunds", dead_letters="orders-dead-letters"), flow("orders", inbox=PLACED)],
+    ),
+    "a flow that listens to the same topic": ([FED], [flow("refunds", inbox=PLACED), FED]),
+    "a topic": ([flow("orders", **LETTERS)], [FED]),
+    "a bus": ([flow("orders")], [flow("orders", callbacks=(Callback(Bus("shop", "billing", "paid"), id="order_id"),))]),
+    "a flow that sends to the same queue": ([flow("orders", Bill)], [flow("bills", Bill), flow("orders", Bill)]),
+    "a flow that sends to another's inbox": ([FED], [flow("asks", Ask), FED]),
+    "shared dead letters of a third": (
+        [FED, flow("refunds", **LETTERS)],
+        [flow("a-first", **LETTERS), FED, flow("refunds", **LETTERS)],
+    ),
+    "a flow without dead letters in common": ([FED], [flow("refunds"), FED]),
+}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("rule", ["*", "*-staging", "staging-*"])
+def test_another_release_moves_nothing_from_one_stack_to_another(release: str, rule: str, deploy: Deploy) -> None:
+    """What moves has a name that is taken, or is removed after it was made: AWS knows a subscription by its queue."""
+
+    def placed(flows: list[AnyFlow]) -> dict[str, str]:
+        handlers = {flow.name.replace("-", "_"): lambda_handler(flow) for flow in flows}
+        killed = {f"{name}_killed": dlq_handler(flow) for name, flow in zip(handlers, flows, strict=True)}
+        answers = {f"{flow.name}_answers": callback_handler(flow) for flow in flows if flow.callbacks}
+        options = {"settings": {"names": rule}}
+        needed = deploy(options, **handlers, **killed, **answers)
+        made = nested(needed, DeployOptions.model_validate(options))
+        parts = {file: json.loads(text)["Resources"] for file, text in made.items() if file != "template.json"}
+        return {label: file for file, resources in parts.items() for label in resources}
+
+    before, after = (placed(flows) for flows in RELEASES[release])
+    gone = before.keys() - after.keys()
+    assert len(gone) == (3 if release == "a topic" else 0), "an inbox behind a topic has another name"
+    assert {label: after[label] for label in before.keys() - gone} == {
+        label: before[label] for label in before.keys() - gone
+    }
+
+
+@pytest.mark.parametrize("rule", ["*", "*-staging", "staging-*"])
+def test_what_is_named_for_a_flow_is_in_its_stack_and_other_queues_that_nothing_reads_are_in_the_base(
+    rule: str, deploy: Deploy
+) -> None:
+    flows = [flow("refunds", dead_letters="orders-dead-letters"), flow("orders", Bill, inbox="in.fifo")]
+    flows.append(flow("bills", **LETTERS))
+    handlers = {flow.name: lambda_handler(flow) for flow in flows}
+    killed = {f"{flow.name}_killed": dlq_handler(flow) for flow in flows}
+    options = {"settings": {"names": rule}}
+    made = nested(deploy(options, **handlers, **killed), DeployOptions.model_validate(options))
+    places = {
+        resource["Properties"]["QueueName"]: file
+        for file, text in made.items()
+        for resource in json.loads(text)["Resources"].values()
+        if resource["Type"] == "AWS::SQS::Queue"
+    }
+    assert {name: places[called(name, rule)] for name in ("orders-dead-letters", "orders-undelivered.fifo")} == {
+        "orders-dead-letters": f"stack-{called('orders', rule)}.json",
+        "orders-undelivered.fifo": f"stack-{called('orders', rule)}.json",
+    }
+    assert {places[called(name, rule)] for name in ("mails", "shop-dead-letters")} == {"stack-base.json"}
+
+
+def called(name: str, rule: str) -> str:
+    return Names(rule).by_rule(name)
 
 
 @pytest.mark.proof("cfn-lint takes a second for each template")

@@ -1376,7 +1376,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.(nested_stacks|stack_parts)\.",
-        ("tests/deploy/test_nested_stacks.py",),
+        ("tests/deploy/test_nested_stacks.py", "tests/deploy/test_split_templates.py"),
         "what a template says, which no message meets",
     ),
     Elsewhere(
