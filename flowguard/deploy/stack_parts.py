@@ -34,8 +34,8 @@ _ANCHORS: Final[Mapping[str, str]] = {
 _LAST: Final = ("AWS::Events::Rule", "AWS::SNS::Subscription", "AWS::SQS::QueuePolicy")
 """The types whose resources are in a part that comes after all flows, from the first deployment on.
 
-A later release's policy may name roles of any flow, and a subscription or rule waits for it. One that moved to another stack
-would be made there, and then removed by the stack that it has left: AWS knows it by its queue alone.
+A later release's policy may name roles of any flow, and a subscription or rule waits for it. One that moved to another
+stack would be made there, and then removed by the stack that it has left: AWS knows it by its queue alone.
 """
 
 _WATCHED: Final = frozenset({"FunctionName", "QueueName"})
