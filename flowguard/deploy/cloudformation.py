@@ -347,6 +347,7 @@ class _CloudFormation(Template):
         logical_id = self.ids.camel("Function", function.name)
         self.resources[logical_id] = {
             "Type": "AWS::Lambda::Function",
+            **self._after_what_it_uses(function),
             "Properties": {
                 **self.properties(function, role, log_group),
                 **({"TracingConfig": {"Mode": "Active"}} if self.options.tracing else {}),
@@ -376,6 +377,10 @@ class _CloudFormation(Template):
             }
         if function.has_url:
             self._url(function, logical_id)
+
+    def _after_what_it_uses(self, function: FunctionNeed) -> Json:
+        labels = sorted(self.ids.camel(kind, name) for kind, name in self.made_before(function))
+        return {"DependsOn": labels} if labels else {}
 
     def properties(self, function: FunctionNeed, role: Any, log_group: Any) -> Json:
         return {
@@ -568,6 +573,7 @@ class _Sam(_CloudFormation):
             }
         self.resources[logical_id] = {
             "Type": "AWS::Serverless::Function",
+            **self._after_what_it_uses(function),
             "Properties": {
                 **self.properties(function, role, log_group),
                 "CodeUri": ".",

@@ -41,8 +41,9 @@ stack would be made there, and then removed by the stack that it has left: AWS k
 _WATCHED: Final = frozenset({"FunctionName", "QueueName"})
 """The properties that are dimensions of alarms too."""
 
-_OF_ALARMS: Final = ("AWS::Lambda::Function", "AWS::SQS::Queue")
-_NAMING: Final = ("AWS::IAM::Role", "AWS::Lambda::Function", "AWS::SQS::QueuePolicy")
+_FUNCTION: Final = "AWS::Lambda::Function"
+_OF_ALARMS: Final = (_FUNCTION, "AWS::SQS::Queue")
+_NAMING: Final = ("AWS::IAM::Role", _FUNCTION, "AWS::SQS::QueuePolicy")
 """The types that AWS makes also where a queue that they name is not there yet."""
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.([A-Za-z0-9.]+))?\}")
@@ -83,7 +84,23 @@ class Parts:
         return self._part[label]
 
     def needed(self) -> dict[str, set[str]]:
-        """Return the parts that each part needs."""
+        """Return the parts that each part needs, and those that come first because its functions use them.
+
+        Of functions that send to each other the later one is made without waiting: what it sends to may come after it.
+        """
+        needed = self._needed()
+        for label, after in self._used():
+            if self._part[label] not in _all_needed(needed, self._part[after]):
+                needed[self._part[label]].add(self._part[after])
+        return needed
+
+    def _used(self) -> Iterator[tuple[str, str]]:
+        """Yield each function with what it uses."""
+        for label, resource in self._resources.items():
+            if resource["Type"] == _FUNCTION:
+                yield from ((label, after) for after in resource.get("DependsOn", []))
+
+    def _needed(self) -> dict[str, set[str]]:
         needed: dict[str, set[str]] = {name: set() for name in self._part.values()}
         for label, resource in self._resources.items():
             for each in (*references(resource["Properties"]), *_dependencies(resource)):
@@ -138,7 +155,7 @@ class Parts:
 
     def _merge(self) -> None:
         """Put parts together that need each other."""
-        while (circle := _circle(self.needed())) is not None:
+        while (circle := _circle(self._needed())) is not None:
             first = min(circle, key=lambda name: (name != BASE, name))
             self._part = {label: first if part in circle else part for label, part in self._part.items()}
 
@@ -149,6 +166,16 @@ def _circle(needed: Mapping[str, set[str]]) -> set[str] | None:
     except CycleError as error:
         return {*error.args[1]}
     return None
+
+
+def _all_needed(needed: Mapping[str, set[str]], part: str) -> set[str]:
+    """Return a part and all that it needs, and what these need."""
+    reached, ahead = {part}, [part]
+    while ahead:
+        more = needed[ahead.pop()] - reached
+        reached |= more
+        ahead += more
+    return reached
 
 
 def references(value: Any) -> Iterator[Reference]:
@@ -177,4 +204,6 @@ def is_by_name(resources: Mapping[str, Json], label: str, reference: Reference) 
 
 
 def _dependencies(resource: Json) -> Iterator[Reference]:
-    return (Reference(label, "") for label in resource.get("DependsOn", []))
+    """Yield what a resource waits for. A function does so where it can."""
+    after = resource.get("DependsOn", []) if resource["Type"] != _FUNCTION else []
+    return (Reference(label, "") for label in after)

@@ -17,6 +17,7 @@ from flowguard.deploy.needs import (
     ScheduleNeed,
     StreamNeed,
     TableNeed,
+    Target,
     TopicNeed,
 )
 from flowguard.deploy.options import DeployOptions
@@ -222,6 +223,23 @@ class Template(ABC):
     def add_function(self, function: FunctionNeed, role: Any, log_group: Any) -> None:
         """Add a function with its event sources and URL."""
         ...
+
+    def made_before(self, function: FunctionNeed) -> list[tuple[str, str]]:
+        """Return what a function uses and the template makes, by its type and name. New code runs once it is there.
+
+        Without that a release which adds a queue sends to it before it is made, and a message is parked.
+        """
+        made = {
+            (Target.TABLE.value, table.name): ("Table", table.name)
+            for table in self.needed.tables
+            if not table.existing
+        }
+        made |= {(Target.QUEUE.value, queue.name): ("Queue", queue.name) for queue in self.needed.queues if queue.made}
+        made |= {
+            (Target.TOPIC.value, topic.arn): ("Topic", topic.arn) for topic in self.needed.topics if not topic.existing
+        }
+        used = {(each.target, each.name): None for each in function.permissions}
+        return [made[each] for each in used if each in made]
 
     def environment(self, function: FunctionNeed) -> Json:
         """Return the variables of a function."""

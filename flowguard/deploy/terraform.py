@@ -68,6 +68,9 @@ _LISTED: Final = {
 }
 """The outputs of all that is made of a type."""
 
+_USED: Final = {"Queue": "aws_sqs_queue", "Table": "aws_dynamodb_table", "Topic": "aws_sns_topic"}
+"""What a function waits for: the types of what it uses."""
+
 _ROLE_OUTPUT: Final = "scheduler role arn"
 
 _REMOVES: Final = ">= 1.7"
@@ -415,7 +418,7 @@ class _Terraform(Template):
                 **({"code_signing_config_arn": signing} if (signing := self.options.code_signing) else {}),
                 **({"vpc_config": network} if (network := self._network()) else {}),
                 **({"reserved_concurrent_executions": function.reserved} if function.reserved is not None else {}),
-                **({"depends_on": after} if (after := self._permissions_of(function)) else {}),
+                **({"depends_on": after} if (after := self._made_before(function)) else {}),
             },
         )
         loops = {"function_name": f"${{{address}.function_name}}", "recursive_loop": LOOPS}
@@ -468,6 +471,10 @@ class _Terraform(Template):
             *self._permissions_of(function),
         ]
         self._add("aws_lambda_event_source_mapping", f"{function.name} {name}", block)
+
+    def _made_before(self, function: FunctionNeed) -> list[str]:
+        used = sorted(self._address(_USED[kind], name) for kind, name in self.made_before(function))
+        return [*self._permissions_of(function), *used]
 
     def _permissions_of(self, function: FunctionNeed) -> list[str]:
         """Return what gives a role its permissions. Lambda looks for them when a mapping is made."""

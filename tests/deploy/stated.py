@@ -40,7 +40,7 @@ _PLACES: Final = {
     "${!": "${",
 }
 ALONE: Final = ("permission", "order")
-"""Kinds that a format has for itself: SAM and Terraform add permissions, and CloudFormation finds orders by itself."""
+"""Kinds that a format has for itself: SAM and Terraform add permissions, and Terraform says more of the order."""
 
 
 def _cloudformation(resources: Mapping[str, Any]) -> Facts:
@@ -109,9 +109,9 @@ def _of_cloudformation(  # noqa: C901, PLR0911, PLR0912 - a case for each type o
     match kind:
         case "AWS::Lambda::Function":
             assert own.pop("Code") == {"S3Bucket": "<CodeBucket>", "S3Key": "<CodeKey>"}
-            return {_key(name): _plain_tags(own)}
+            return {_key(name): _plain_tags(own), ("order", name): {"after": after}}
         case "AWS::Serverless::Function":
-            return _of_sam(name, own)
+            return {**_of_sam(name, own), ("order", name): {"after": after}}
         case "AWS::Events::Rule":
             [target] = own.pop("Targets")
             assert target.pop("Id") == "queue"

@@ -172,6 +172,22 @@ def test_terraform_makes_a_function_and_its_mapping_after_what_they_need() -> No
             assert [kind_of(one) for one in orders[name]][: 1 + len(policy)] == [LOOP, *policy]
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", MODULES)
+def test_new_code_of_a_function_runs_when_what_it_uses_is_there(name: str, form: str) -> None:
+    """A release that adds a queue or a table is not at work before it is made."""
+    needed = needs(MODULES[name], options=options_of(name))
+    facts = stated(template(name, form))
+    made = {f"<queue {each.name}>": ("queue", each.name) for each in needed.queues if each.made}
+    made |= {f"<table {each.name}>": ("table", each.name) for each in needed.tables if not each.existing}
+    made |= {f"<topic {each.name}>": ("topic", each.arn) for each in needed.topics if not each.existing}
+    for function in needed.functions:
+        used = {(each.target, each.name) for each in function.permissions}
+        after = facts.get(("order", f"<function {function.name}>"), {"after": []})["after"]
+        assert sorted(set(after) & made.keys()) == sorted(place for place, key in made.items() if key in used)
+        assert all(each in made or each.startswith("<aws_iam") for each in after), function.name
+
+
 def is_last(name: str, queue: str) -> bool:
     return name.endswith((f"<queue {queue}>>", f":{queue}>"))
 

@@ -167,6 +167,22 @@ def test_a_queue_that_gives_records_up_to_another_flows_waits_for_that() -> None
     assert [*made] == ["b", "a"]
 
 
+def test_of_functions_that_send_to_each_other_one_waits_and_both_stay_apart() -> None:
+    queues = {name: resource(owner=name[0], QueueName=name) for name in ("a-in", "b-in", "c-in")}
+    functions = {
+        "A": {**resource("AWS::Lambda::Function", owner="a"), "DependsOn": ["a-in", "b-in"]},
+        "B": {**resource("AWS::Lambda::Function", owner="b"), "DependsOn": ["c-in"]},
+        "C": {**resource("AWS::Lambda::Function", owner="c"), "DependsOn": ["a-in"]},
+    }
+    made = Parts({**functions, **queues}, TAG, ["a", "b", "c"], {})
+    assert {name: [*there] for name, there in made.all().items()} == {
+        "a": ["A", "a-in"],
+        "b": ["B", "b-in"],
+        "c": ["C", "c-in"],
+    }
+    assert made.needed() == {"a": {"b"}, "b": {"c"}, "c": set()}
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -221,6 +221,15 @@ def test_the_outputs_are_those_of_the_single_template(name: str) -> None:
         assert made[stack]["Outputs"][key] == single["Outputs"][key]
 
 
+def test_a_stack_comes_after_those_to_whose_queues_its_functions_send(deploy: Deploy) -> None:
+    """New code that sends to a flow which the release adds runs when its queue is there."""
+    flows = [flow("bills", Bill), flow("mailing", inbox="mails")]
+    needed = deploy({}, **{each.name: lambda_handler(each) for each in flows})
+    parent = json.loads(nested(needed, DeployOptions())["template.json"])["Resources"]
+    assert "MailingStack" in parent["BillsStack"]["DependsOn"]
+    assert "BillsStack" not in parent["MailingStack"].get("DependsOn", [])
+
+
 # -- another release
 
 
