@@ -392,11 +392,11 @@ DEPLOYMENT_FACTS: Final = (
     ),
     Fact(
         name="cfn-retain-except-on-create",
-        sentence="`RetainExceptOnCreate` deletes what the failed operation itself has made, so that a second first "
-        "deployment meets nothing.",
+        sentence="`RetainExceptOnCreate` deletes what the operation that is rolled back has made itself, so that a "
+        "second first deployment meets nothing. That holds of an update too, whatever lies in the new queue by then.",
         source=_DELETION,
         read="2026-11",
-        relied_on_by=("deploy/cloudformation.py:_KEEP", "docs/operate/deploy.md"),
+        relied_on_by=("deploy/cloudformation.py:_KEEP", "docs/operate/deploy.md", "docs/operate/upgrading.md"),
         words=("RetainExceptOnCreate",),
         engines=NOWHERE,
         by_hand="A stack that fails shows it.",
@@ -416,7 +416,10 @@ DEPLOYMENT_FACTS: Final = (
         sentence="Resources are made in the order of their references and of `DependsOn`, others at once: a "
         "subscription may deliver before its queue's policy is there.",
         source=_DEPENDS,
-        relied_on_by=("deploy/cloudformation.py:_CloudFormation._after_policies",),
+        relied_on_by=(
+            "deploy/cloudformation.py:_CloudFormation._after_policies",
+            "deploy/cloudformation.py:_CloudFormation._after_what_it_uses",
+        ),
         words=("AWS::SQS::QueuePolicy", "DependsOn"),
         engines=NOWHERE,
         by_hand="It shows seldom.",

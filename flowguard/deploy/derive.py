@@ -511,7 +511,8 @@ def _unmet_options(
         "tables": {table.name for table in tables} | {*tables_with_stream(flows_of(functions))},
         "streams": {stream.name for function in functions for flow in function.flows for stream in flow.streams},
         "topics": {*published, *(name for arn in plan.topics for name in (arn, arn.rpartition(":")[2]))},
-        "schedule_groups": {options.settings.scheduler_group},
+        "schedule_groups": {options.settings.scheduler_group}
+        | {name for name, chosen in options.schedule_groups.items() if chosen.former},
         "schedules": {schedule.name for schedule in schedules_of(functions, plan.undelivered_ticks, options)},
     }
     for section, names in known.items():

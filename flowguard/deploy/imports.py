@@ -111,7 +111,8 @@ def with_values(given: Mapping[str, Any], find: Find) -> tuple[Json, dict[str, I
     if problems:
         raise CannotDeploy("the options", tuple(problems))
     if group_is_imported(imports):
-        options["schedule_groups"] = {options["settings"]["scheduler_group"]: {"existing": True}}
+        group = {options["settings"]["scheduler_group"]: {"existing": True}}
+        options["schedule_groups"] = {**options.get("schedule_groups", {}), **group}
     return options, imports
 
 

@@ -325,9 +325,10 @@ class SecretOptions(Frozen):
 
 
 class ScheduleGroupOptions(Frozen):
-    """Options of the group of schedules, by its name."""
+    """Options of a group of schedules, by its name. A ``former`` one is that of a release before."""
 
     existing: bool = False
+    former: bool = False
 
 
 class ScheduleOptions(Frozen):

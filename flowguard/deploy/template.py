@@ -21,7 +21,7 @@ from flowguard.deploy.needs import (
     TopicNeed,
 )
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.resource_policies import ResourcePolicies, check_sizes
+from flowguard.deploy.resource_policies import ResourcePolicies, check_sizes, one_or_all
 from flowguard.deploy.scheduler_permissions import scheduler_statements
 from flowguard.destinations import Bus
 
@@ -170,9 +170,14 @@ class Template(ABC):
         return self.arn(SCHEDULER_ROLE if given is None else role_arn(given))
 
     def scheduler_trust(self) -> Json:
-        """Return the condition of the scheduler's role: it acts for this account's schedule group."""
-        group = self.arn(Arn("scheduler", f"schedule-group/{self.needed.scheduler_group}"))
-        return {"StringEquals": {"aws:SourceAccount": self.account_reference(), "aws:SourceArn": group}}
+        """Return the condition of the scheduler's role: it acts for this account's schedule group, and former ones.
+
+        What is scheduled in a group of a release before has the role too, and is lost where that trusts it no more.
+        """
+        former = [name for name, chosen in sorted(self.options.schedule_groups.items()) if chosen.former]
+        names = dict.fromkeys([self.needed.scheduler_group, *map(self.needed.at_aws.by_rule, former)])
+        groups = [self.arn(Arn("scheduler", f"schedule-group/{name}")) for name in names]
+        return {"StringEquals": {"aws:SourceAccount": self.account_reference(), "aws:SourceArn": one_or_all(groups)}}
 
     @abstractmethod
     def add_schedule_group(self, name: str) -> None: ...

@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
+from flowguard.cli.iac import FORMATS
 from flowguard.deploy.cloudformation import cloudformation
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.event_checks import check_events
@@ -32,6 +33,7 @@ from tests.deploy import ticking
 from tests.deploy.deployed import REGION, Stack
 from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import Text, found_in
+from tests.deploy.stated import stated
 from tests.deploy.templates import MODULES, of_type, options_of, template
 from tests.deploy.test_doctor import SESSION
 from tests.deploy.ticking import Day, Report
@@ -102,6 +104,23 @@ def test_the_role_that_sends_is_an_output() -> None:
     outputs = template("ticking", "terraform-json")["output"]
     assert outputs["scheduler_role_arn"]["value"] == "${aws_iam_role.scheduler.arn}"
     assert "scheduler_role_arn" not in template("orders", "terraform-json")["output"]
+
+
+@pytest.mark.parametrize("rule", ["*", "staging-*"])
+@pytest.mark.parametrize("form", ["cloudformation", "terraform-json"])
+def test_what_a_former_group_has_scheduled_may_still_use_the_role(form: str, rule: str) -> None:
+    """What is scheduled there says the role, which is the same one."""
+    groups = {"flowguard": {"former": True}, "old": {"former": True}, "others": {}}
+    settings = {"scheduler_group": "orders", "names": rule}
+    given = DeployOptions.model_validate({**ticking.OPTIONS, "settings": settings, "schedule_groups": groups})
+    needed = needs(MODULES["ticking"], options=given)
+    role = stated(json.loads(FORMATS[form](needed, given)))["role", "scheduler"]
+    [statement] = role["AssumeRolePolicyDocument"]["Statement"]
+    arn = "arn:{partition}:scheduler:{region}:{account}:schedule-group/"
+    trusted = [f"{arn}{rule.replace('*', name)}" for name in ("orders", "flowguard", "old")]
+    assert statement["Condition"]["StringEquals"]["aws:SourceArn"] == trusted
+    unused = [note for note in needed.notes if "schedule_groups" in note]
+    assert unused == ["the options say [schedule_groups.others], and nothing here is called that; it has no effect"]
 
 
 def test_another_deployment_has_other_names() -> None:
