@@ -234,7 +234,7 @@ def test_a_stack_comes_after_those_to_whose_queues_its_functions_send(deploy: De
 
 
 PLACED: Final = Topic("arn:aws:sns:eu-west-1:123456789012:orders-placed")
-LETTERS: Final = {"dead_letters": "shop-dead-letters"}
+LETTERS: Final[dict[str, Any]] = {"dead_letters": "shop-dead-letters"}
 
 
 class Take(Stage[Order], name="take"):

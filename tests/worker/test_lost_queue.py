@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Settings, Stage, Step, lambda_handler
 from flowguard.aws.clients import Clients
-from flowguard.aws.services import aws_services
+from flowguard.aws.services import aws_services, aws_store
 from flowguard.cli import main
 from flowguard.client import FlowClient
 from flowguard.names.ids import ObjectId
@@ -74,7 +74,7 @@ class Shop:
         self.aws.client("sqs").purge_queue(QueueUrl=self.urls[queue])
 
     def run(self) -> RunItem:
-        item = self.services.store.read("orders", ObjectId("o1"))
+        item = aws_store(Settings(), Clients()).read("orders", ObjectId("o1"))
         assert item is not None
         return item
 
