@@ -1,6 +1,6 @@
 """How an engine answers Scans. Nobody may rely on their order, and DynamoDB may end a page anywhere.
 
-The same holds of the order in which a Query of an index answers items that have one key in it.
+A Query has pages, too, and that of an index no order among items that have one key in it.
 """
 
 from __future__ import annotations

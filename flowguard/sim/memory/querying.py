@@ -31,7 +31,7 @@ def query(table: Table, params: Params, scans: Scans = Scans.FORWARDS) -> Respon
     items = [item for item in table.items() if index.schema.has(item) and bound.key.holds(item, bound.values)]
     backwards = not params.get("ScanIndexForward", True)
     turned = "IndexName" in params and scans is Scans.BACKWARDS
-    return _page(table, index, items, bound, params, backwards=backwards, turned=turned)
+    return _page(table, index, items, bound, _in_pages(params, scans), backwards=backwards, turned=turned)
 
 
 def scan(table: Table, params: Params, scans: Scans = Scans.FORWARDS) -> Response:
@@ -41,9 +41,12 @@ def scan(table: Table, params: Params, scans: Scans = Scans.FORWARDS) -> Respons
     """
     index = _index(table, params)
     items = [item for item in table.items() if index.schema.has(item)]
-    if scans is Scans.IN_PAGES:
-        params = {"Limit": 1, **params}
-    return _page(table, index, items, bind(params), params, backwards=scans is Scans.BACKWARDS)
+    backwards = scans is Scans.BACKWARDS
+    return _page(table, index, items, bind(params), _in_pages(params, scans), backwards=backwards)
+
+
+def _in_pages(params: Params, scans: Scans) -> Params:
+    return {"Limit": 1, **params} if scans is Scans.IN_PAGES else params
 
 
 def _index(table: Table, params: Params) -> Index:

@@ -17,6 +17,14 @@ from flowguard.verdicts import AnswerVerdict
 _LEFT: Final = (EventType.UNROUTABLE, EventType.UNTRUSTED, EventType.UNREADABLE)
 """The record is left in its queue, for no stage here is for it."""
 
+_MISTAKES: Final = frozenset(
+    error.__name__
+    for error in (TypeError, AttributeError, KeyError, IndexError, NameError, UnboundLocalError, ZeroDivisionError)
+)
+"""What Python raises by itself. No handler means to end a run with it."""
+
+COMING_LIKE_THIS: Final = "fails where answers and messages come like this"
+
 SENT_TWICE: Final = "a message of a stage is sent twice though nothing goes wrong"
 
 
@@ -104,6 +112,14 @@ def unexpected(
     for name in failing:
         if name not in failed and name not in may_fail:
             yield Problem(UNDISTURBED, name, "does not fail, and was expected to", Status.FAILED.value, "no failure")
+
+
+def mistaken(ends: Iterable[UndisturbedEnd], meant: Collection[str]) -> Iterator[Problem]:
+    """Yield what an error in code ends, of one order of records. What handlers reject there may be right."""
+    for end in ends:
+        if end.has_failed and end.of not in meant and (end.why or "").partition(":")[0] in _MISTAKES:
+            why = f"{COMING_LIKE_THIS}, though no call fails: {end.why}"
+            yield Problem(UNDISTURBED, end.name, why, Status.COMPLETED.value, end.status)
 
 
 def lacking(history: History) -> Iterator[Problem]:

@@ -31,7 +31,8 @@ look a name up, such as ``GetQueueUrl``, are not counted: whether they are made 
 ``w3``    before call 3 the weather begins that was given, such as an outage of an hour
 ``c3``    until delivery 3 the old code handles what comes, and from there on the new one. ``c3-1``: the new code
           until then, and the old one from there on, as a rollback does. ``c3.c4-1``: the new code has delivery 3 alone
-``y1``    Scans answer in another order: DynamoDB keeps none. ``q1``: each page of a Scan without a limit has one item
+``y1``    Scans answer in another order: DynamoDB keeps none. ``q1``: each page of a Scan or Query without a limit has
+          one item
 ``k1``    nothing that has expired is removed: DynamoDB may take days. Otherwise it is removed at once
 ``2+4/``  before all of these: of the first messages only the second and the fourth come. ``1+1/``: the only message
           comes with its twin, the same content under a new id

@@ -41,7 +41,7 @@ def _why_unmet(history: History, choice: Choice) -> str | None:
             return None if history.expired else "nothing of the run expires"
         case FaultKind.TURNED | FaultKind.PAGED:
             met = any(made.fault is choice.kind for made in history.calls)
-            return None if met else "no Scan or Query of an index in the run could answer otherwise"
+            return None if met else "no Scan or Query in the run could answer otherwise"
         case FaultKind.MISSING:
             met = choice.at in history.questions
             return None if met else f"parties outside were asked {_many(len(history.questions), 'question')}"

@@ -17,7 +17,7 @@ from flowguard.sim.sends import SENDS
 from flowguard.testing.explorer.checks.either import OneOf
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, ORDER, RELEASE, STATE, UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.two_versions import cause_of, fix_in_general
-from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE
+from flowguard.testing.explorer.checks.undisturbed import COMING_LIKE_THIS, SENT_TWICE
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.noted_calls import ONCE_MORE
 from flowguard.testing.explorer.record.outside_call import named_apart
@@ -318,6 +318,13 @@ def _of_undisturbed(history: History, problem: Problem) -> Diagnosis:
             None,
             f"nobody answers {name!r}: say what does, as ANSWERS = {{{name!r}: …}} in the flow's module, "
             f"answers={{{name!r}: …}} or --answer {name}=…; or name the stage that goes on without it: on_timeout=…",
+        )
+    if problem.text.startswith(COMING_LIKE_THIS):
+        return Diagnosis(
+            _failed_at(history, problem.text),
+            "answers and messages come in any order, and an answer may never come: let it work then too, or raise "
+            "Reject where that is meant",
+            option="failing=[…], --failing …, with its object: it is meant to fail",
         )
     return _of_no_index(history, problem.text) or Diagnosis(
         _failed_at(history, problem.text),

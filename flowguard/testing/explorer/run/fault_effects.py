@@ -8,7 +8,7 @@ from typing import Final
 from flowguard.sim.calls import ApiCall
 from flowguard.sim.unanswered_calls import unanswered
 from flowguard.testing.explorer.record.history import CallRecord
-from flowguard.testing.explorer.record.outside_call import OUTSIDE, SQL, OutsideCall
+from flowguard.testing.explorer.record.outside_call import HTTP, OUTSIDE, SQL, OutsideCall
 from flowguard.testing.explorer.record.schedule import FaultKind
 from flowguard.testing.explorer.run.partial import parts
 
@@ -52,7 +52,7 @@ def kinds_at(made: CallRecord, *, first: bool, queued: bool = True) -> list[Faul
 def _outside(made: CallRecord) -> list[FaultKind]:
     """Return what can go wrong after a call of a party outside. A database in the process always answers."""
     if made.is_read:
-        return []
+        return [FaultKind.UNANSWERED] if made.service == HTTP else []
     return [FaultKind.DIES_AFTER] if made.service == SQL else [FaultKind.DIES_AFTER, FaultKind.UNANSWERED]
 
 

@@ -374,8 +374,9 @@ def ways_of(call: ApiCall) -> tuple[FaultKind, ...]:
     """Return how the items that a call reads may come otherwise."""
     if (call.service, call.operation) == ("dynamodb", "Scan"):
         return FaultKind.TURNED, FaultKind.PAGED
-    of_index = call.operation == "Query" and "IndexName" in call.params
-    return (FaultKind.TURNED,) if of_index else ()
+    if (call.service, call.operation) != ("dynamodb", "Query"):
+        return ()
+    return (FaultKind.TURNED, FaultKind.PAGED) if "IndexName" in call.params else (FaultKind.PAGED,)
 
 
 def _is_conditional(params: Mapping[str, Any]) -> bool:

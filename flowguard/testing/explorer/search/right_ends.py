@@ -66,11 +66,13 @@ class RightEnds:
     ``ends`` are those in which all parties outside answer, ``without`` those without some answers or first messages:
     of these only so many orders are run as it takes to meet the ends that are asked for.
     ``undisturbed`` holds the effects of all these runs. ``ordered`` are the orders in which all answer, if the search
-    ``has_all``, and none otherwise.
+    ``has_all``, and none otherwise. ``judge`` gets each order of all messages but the first, and those in
+    which an answer does not come.
     """
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, judge: Callable[[History], None] = lambda history: None) -> None:
         self._runs = runs
+        self._judge = judge
         self._known: dict[tuple[tuple[Missing, ...], frozenset[str]], dict[str, list[Problem]]] = {}
         self.ends: dict[str, End] = {}
         self.without: dict[Without, dict[str, End]] = {}
@@ -233,6 +235,8 @@ class RightEnds:
             known.append(OrderedEnd(ordered, end, is_whole, are_of_one_object(history)))
             self.orders += 1
             self.undisturbed.append(effects(history))
+            if ordered.choices and ALL_OLD not in ordered.choices and not overtaken:
+                self._judge(history)
             if orders is not None:
                 ahead += orders.others(ordered, history, happened)
             else:

@@ -18,6 +18,7 @@ from flowguard.testing.explorer.checks.two_versions import untaken
 from flowguard.testing.explorer.checks.unanswered import unanswered
 from flowguard.testing.explorer.checks.undisturbed import (
     lacking,
+    mistaken,
     sent_twice,
     unawaited,
     undisturbed_ends,
@@ -85,7 +86,7 @@ class Search:
         invariants_only: bool = False,
     ) -> None:
         self.runs = runs
-        self.right = RightEnds(runs)
+        self.right = RightEnds(runs, self._judge_order)
         self.found = Found()
         self._within: list[Search] = []
         self._refusals = TriedRefusals()
@@ -111,6 +112,7 @@ class Search:
             any_order=self._any_order,
             invariants_only=invariants_only,
         )
+        self._mistaken: set[str] = set()
         self._singles_left = 0
         self._first: History | None = None
         self._left_out = LeftOut(runs)
@@ -360,6 +362,16 @@ class Search:
         may_fail = self._may_fail | of_drivers(first)
         for problem in list(lacking(first)) or [*unexpected(ends, self._failing, may_fail), *sent_twice(first)]:
             self.found.add(problem, first, self.right.undisturbed)
+
+    def _judge_order(self, history: History) -> None:
+        """Find what an error in code ends in another undisturbed order. One order that shows it is enough."""
+        if self._failing is None or self._first is None or self._is_useless(self._first):
+            return
+        meant = {*self._failing, *self._may_fail, *of_drivers(history)}
+        for problem in mistaken(undisturbed_ends(history), meant):
+            if problem.where not in self._mistaken:
+                self._mistaken.add(problem.where)
+                self.found.add(problem, history, self.right.undisturbed)
 
     def _is_useless(self, first: History) -> bool:
         """Answer whether there is no end to compare with.

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
 
-from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard import Done, Flow, Outcome, Reject, Stage, Step
 from flowguard.errors import SettingsError
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import Later, PlainFunction, Report, explore, replay
-from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE, UndisturbedEnd, sent_twice, unexpected
+from flowguard.testing.explorer.checks.undisturbed import (
+    SENT_TWICE,
+    UndisturbedEnd,
+    mistaken,
+    sent_twice,
+    unexpected,
+)
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.search.runs import Runs
 from flowguard.worker import flush_phase, settler
@@ -91,6 +97,90 @@ def test_a_wait_that_nobody_answers_is_found_with_what_would_answer_it() -> None
     )
     assert "--answer paid=…" in violation.fix
     assert explored(Waits, answers={"paid": 3}).ok
+
+
+class Quotes(BaseModel):
+    near: int | None = None
+    far: int | None = None
+
+
+class AskBoth(Stage[seeded.Order], name="ask-both", then="choose", inbox="orders"):
+    def handle(self, order: seeded.Order, step: Step) -> Outcome:
+        near, far = step.event(f"near/{order.order_id}"), step.event(f"far/{order.order_id}")
+        return Choose.when_any(near=near, far=far, within=timedelta(minutes=5))
+
+
+class Choose(Stage[Quotes], name="choose", inbox="orders"):
+    """Forgets that the other answer may be the first."""
+
+    refuses: ClassVar = False
+
+    def handle(self, quotes: Quotes, step: Step) -> Outcome:
+        if self.refuses and quotes.near is None:
+            raise Reject("too far away")
+        return Done({"price": quotes.near + 1})  # type: ignore[operator]  # the mistake
+
+
+class Choices(Flow, name="choices", object_id="order_id"):
+    stages = (AskBoth, Choose)
+
+
+@pytest.mark.proof("explores a flow three times")
+def test_a_mistake_that_another_order_of_answers_shows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"near": 3, "far": 4}
+    report = explored(Choices, answers=answers, most=1)
+    (violation,) = report.violations
+    assert (violation.rule, violation.schedule) == ("undisturbed", "o2-1")
+    assert violation.problems[0].text.startswith(
+        "fails where answers and messages come like this, though no call fails: TypeError"
+    )
+    assert violation.site is not None
+    assert "quotes.near + 1" in violation.site.text
+    assert violation.fix.startswith("answers and messages come in any order")
+    about: Any = {"tables": seeded.TABLES, "answers": answers}
+    assert replay(Choices, [ORDER], "o2-1", **about).violations == (violation,)
+    assert replay(Choices, [ORDER], "o2-1", may_fail=["o1"], **about).ok
+    monkeypatch.setattr(Choose, "refuses", True)
+    assert replay(Choices, [ORDER], "o2-1", **about).ok, "what is refused there may be meant"
+
+
+class GoOnWithout(Stage[dict[str, Any]], name="go-on-without", inbox="orders"):
+    def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
+        return Done({"paid": answers["amount"]})
+
+
+class WaitOrGoOn(Stage[seeded.Order], name="wait", then=("go-on", "go-on-without"), inbox="orders"):
+    def handle(self, order: seeded.Order, step: Step) -> Outcome:
+        paid = step.event(f"paid/{order.order_id}")
+        return GoOn.when_all(paid=paid, within=timedelta(minutes=5), on_timeout="go-on-without")
+
+
+class WaitsOrGoesOn(Flow, name="waits-or-goes-on", object_id="order_id"):
+    stages = (WaitOrGoOn, GoOn, GoOnWithout)
+
+
+@pytest.mark.proof("explores a flow")
+def test_a_mistake_where_an_answer_never_comes_is_found() -> None:
+    (violation,) = explored(WaitsOrGoesOn, answers={"paid": 3}, most=1).violations
+    assert (violation.rule, violation.schedule) == ("undisturbed", "n1")
+    assert "no call fails: KeyError: 'amount'" in violation.problems[0].text
+
+
+@pytest.mark.parametrize(
+    ("why", "meant", "is_mistake"),
+    [
+        ("KeyError: 'sku' (attempt 5 of 5)", (), True),
+        ("KeyError: 'sku' (attempt 5 of 5)", ("o1",), False),
+        ("OutOfStock: tea", (), False),
+        (None, (), False),
+    ],
+)
+def test_what_python_raises_by_itself_is_a_mistake(
+    why: str | None, meant: tuple[str, ...], *, is_mistake: bool
+) -> None:
+    end = UndisturbedEnd("orders of o1", "o1", "FAILED", why)
+    assert [problem.where for problem in mistaken([end], meant)] == (["orders of o1"] if is_mistake else [])
+    assert not list(mistaken([end._replace(status="COMPLETED")], meant))
 
 
 @pytest.mark.proof("explores flows")

@@ -63,6 +63,19 @@ def test_who_goes_on_after_a_refusal_is_found() -> None:
     assert (violation.schedule, violation.problems[0].expected) == ("e1", "an item")
 
 
+def test_what_forgets_a_field_where_a_question_gets_no_answer_is_found() -> None:
+    report = explore(
+        PlainFunction("orders", handlers.forgets_a_field_of_what_it_tries_again),
+        [ORDER | {"currency": "CHF"}],
+        outside=["psp.example"],
+        tables={"quotes": "id"},
+        bound=0,
+        walks=0,
+    )
+    (violation,) = report.violations
+    assert (violation.schedule, violation.problems[0].expected, violation.problems[0].found) == ("u1", "CHF", "EUR")
+
+
 def test_an_answer_that_is_no_success_changes_nothing_and_a_fake_begins_each_schedule_anew() -> None:
     class Psp:
         asked = 0
