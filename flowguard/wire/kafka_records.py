@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn
 from flowguard.errors import EnvelopeError
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.wire.attributes import json_kind
-from flowguard.wire.notification import arn_service, to_json
+from flowguard.wire.notification import LAST_MOMENT, arn_service, to_json
 
 KAFKA: Final = "aws:kafka"
 FIELD: Final = "kafka"
@@ -99,7 +99,7 @@ class KafkaRecord:
     def moment(self) -> int:
         """Return its time in ms. 0 where its producer gave none."""
         at = self._part.get("timestamp")
-        if type(at) is not int:
+        if type(at) is not int or at > LAST_MOMENT:  # one of microseconds is in the year 57,000
             self._wrong("timestamp", "is no time in milliseconds since 1970")
         return max(at, 0)
 

@@ -28,6 +28,10 @@ def place_letter(record: str, arn: str, at: int | None, why: str) -> str:
     return to_json({_LEFT: {"record": record, "stream": arn, "at": at, "why": why}})
 
 
+MOST_PARTITIONS: Final = 20
+"""So many partitions of a notice are named."""
+
+
 def stream_letter_problem(text: str) -> str | None:
     """Say why a letter is of a stream and no message. None for any other text."""
     try:
@@ -55,13 +59,30 @@ def _given_up(value: Mapping[str, Any]) -> str | None:
     if not isinstance(value.get("requestContext"), dict):
         return None
     if isinstance(batch := value.get(_OF_KAFKA), dict):
-        size, of = (bounded(str(batch.get(name)), LONGEST_PART) for name in ("batchSize", "recordsInfo"))
-        return f"Lambda has given up {size} records of Kafka: {of}; they are in their topic alone"
+        size, parts = bounded(str(batch.get("batchSize")), LONGEST_PART), _partitions(batch.get("recordsInfo"))
+        return f"Lambda has given up {size} records of Kafka: {parts}; they are in their topic alone"
     batch = next((value[name] for name in _BATCHES if name in value), None)
     if not isinstance(batch, dict):
         return None
     size, arn, shard, first, last = (bounded(str(batch.get(name)), LONGEST_PART) for name in _NAMES)
     return f"Lambda has given up {size} records of {arn}, {shard}, from {first} to {last}; they are in the stream alone"
+
+
+def _partitions(parts: object) -> str:
+    """Name the first and last offset of each partition, of many those of the first ones."""
+    if not isinstance(parts, dict) or not parts:
+        return "None"
+    named = [_partition(name, parts[name]) for name in list(parts)[:MOST_PARTITIONS]]
+    more = len(parts) - len(named)
+    return ", ".join(named) + (f" and {more} partitions more" if more else "")
+
+
+def _partition(name: str, offsets: object) -> str:
+    named = bounded(name, LONGEST_PART)
+    if not isinstance(offsets, dict):
+        return named
+    first, last = (bounded(str(offsets.get(end)), LONGEST_PART) for end in ("firstRecordOffset", "lastRecordOffset"))
+    return f"{named} from {first} to {last}"
 
 
 def _left(value: Mapping[str, Any]) -> str | None:

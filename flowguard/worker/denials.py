@@ -58,14 +58,14 @@ class Denials:
         """Note that ``refused`` was denied to a record at ``now`` (ms). Answer whether that lasts for minutes by now.
 
         The record has to have waited as well; one that nothing brings again cannot, and one of a stream always has: all
-        behind it wait, too. ``since`` is when it was first
-        sent (ms), if SQS gave it up since then and it went back, else 0: what it has waited before says nothing of
-        this denial. One that stands in line for a limit between its tries is another record each time. It
+        behind it wait, too. Its age says nothing there, for streams are read from their beginning. ``since`` is when it
+        was first sent (ms), if SQS gave it up since then and it went back, else 0: what it has waited before says
+        nothing of this denial. One that stands in line for a limit between its tries is another record each time. It
         ``comes_often``.
         """
         has_lasted = self._last_until(refused, now) >= patience.SOME_MINUTES
         sent_at = since or (now if envelope.sent_at is None else envelope.sent_at)
-        is_old = timedelta(milliseconds=now - sent_at) >= AT_LAST
+        is_old = not envelope.source.is_stream and timedelta(milliseconds=now - sent_at) >= AT_LAST
         has_waited = comes_often or envelope.source.is_stream or envelope.receive_count >= _RECEIVES_OF_MINUTES
         return envelope.source_arn is None or ((has_lasted or is_old) and has_waited)
 

@@ -128,7 +128,11 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "what a message, a link or a page of flowguard may say": (
         *("wire/answer_address.py:LONGEST_AWAITED_NAME", "wire/answer_address.py:_LONGEST_SIGNATURE"),
         *("wire/answer_link.py:LONGEST_CHOICE", "wire/cancel_reason.py:LONGEST_REASON"),
-        *("wire/http_page.py:LONGEST_COMMENT", "wire/http_request.py:LONGEST_QUERY"),
+        *(
+            "wire/http_page.py:LONGEST_COMMENT",
+            "wire/stream_letters.py:MOST_PARTITIONS",
+            "wire/http_request.py:LONGEST_QUERY",
+        ),
         *("wire/http_request.py:MOST_FIELDS", "wire/http_request.py:_LONGEST_HEADER"),
         *("wire/message.py:HIGHEST_VERSION", "wire/message.py:LATEST_TIME", "wire/message.py:MOST_HOPS"),
         *("wire/message.py:_LONGEST_ADDRESS", "wire/message.py:_LONGEST_ERROR", "wire/message.py:_LONGEST_SIGNATURE"),

@@ -145,6 +145,7 @@ def test_an_event_has_records_of_several_partitions_in_their_order() -> None:
         (changed(topic=7), "orders-0-15", "kafka.topic", "is no name of a topic"),
         (changed(partition=1), "orders-0-15", "kafka.partition", "stands under 'orders-0', which is another partition"),
         (changed(timestamp="now"), "orders-0-15", "kafka.timestamp", "is no time in milliseconds since 1970"),
+        (changed(timestamp=1_767_323_700_000_000), "orders-0-15", "kafka.timestamp", "is no time in milliseconds"),
         (changed(timestamp=True), "orders-0-15", "kafka.timestamp", "is no time in milliseconds since 1970"),
         (changed(value="%"), "orders-0-15", "kafka.value", "is not base64"),
         (changed(value="é"), "orders-0-15", "kafka.value", "is not base64"),
@@ -196,6 +197,16 @@ def test_a_notice_of_what_lambda_gave_up_is_no_message() -> None:
     notice = {"requestContext": {}, "KafkaBatchInfo": info}
     said = stream_letter_problem(json.dumps(notice))
     assert said is not None
-    assert said.startswith("Lambda has given up 2 records of Kafka: {'orders-0': {'firstRecordOffset': '15'}}")
+    assert said == "Lambda has given up 2 records of Kafka: orders-0 from 15 to None; they are in their topic alone"
+    parts = {f"orders-{n}": {"firstRecordOffset": str(n), "lastRecordOffset": str(n + 9)} for n in range(40)}
+    of_many = json.dumps({"requestContext": {}, "KafkaBatchInfo": {"batchSize": 400, "recordsInfo": parts}})
+    said = stream_letter_problem(of_many)
+    assert said is not None
+    assert "orders-0 from 0 to 9, orders-1 from 1 to 10, " in said
+    assert "orders-19 from 19 to 28 and 20 partitions more; they are in" in said
+    odd = json.dumps({"requestContext": {}, "KafkaBatchInfo": {"batchSize": 1, "recordsInfo": {"orders-0": 7}}})
+    assert "orders-0;" in str(stream_letter_problem(odd))
+    of_none = json.dumps({"requestContext": {}, "KafkaBatchInfo": {"batchSize": 1, "recordsInfo": []}})
+    assert "records of Kafka: None; they" in str(stream_letter_problem(of_none))
     assert stream_letter_problem(json.dumps({"KafkaBatchInfo": info})) is None
     assert stream_letter_problem(json.dumps({"requestContext": {}, "KafkaBatchInfo": 7})) is None
