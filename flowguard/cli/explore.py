@@ -30,7 +30,7 @@ from flowguard.cli.explore_options import (
 )
 from flowguard.cli.float_range import FiniteRange
 from flowguard.cli.interrupted import INTERRUPTED
-from flowguard.cli.printing import complain, say, say_json
+from flowguard.cli.printing import code_printing_apart, complain, say, say_json
 from flowguard.cli.progress import Progress
 from flowguard.cli.recordings import (
     EXPECTED,
@@ -256,7 +256,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             complain(f"not explored, as the {EXPECTED} beside it says: {file}")
         names, events = _events(files)
         _check_messages(names, events, of_flows=not queues)
-        with closed_imports(network):
+        with closed_imports(network), code_printing_apart(as_json=as_json):
             loaded = load_explored(
                 flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
             )
@@ -295,7 +295,7 @@ def explore(  # noqa: PLR0913 - the options of a command
         if schedule is not None:
             about |= {"debugger": Debugger()} if in_pdb else {}
             sys.exit(_one(loaded, events, schedule, about, as_json=as_json, html=html, sarif_file=sarif_file))
-        with Progress() as progress, _interrupted_by_term():
+        with Progress() as progress, _interrupted_by_term(), code_printing_apart(as_json=as_json):
             report = explored(
                 loaded, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
                 rollback=rollback, fail_under=fail_under, resume=resume, progress=progress, **about,
@@ -360,7 +360,8 @@ def _one(
     html: str | None,
     sarif_file: str | None,
 ) -> int:
-    trace = replay(flows, messages, schedule, **about)
+    with code_printing_apart(as_json=as_json):
+        trace = replay(flows, messages, schedule, **about)
     _write(html, page_of_schedule(trace) if html else "")
     _write(sarif_file, _sarif(trace) if sarif_file else "", "--sarif")
     if as_json:

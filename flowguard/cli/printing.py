@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import TextIOWrapper
 from typing import Final
 
@@ -28,6 +28,16 @@ def complain(text: str) -> None:
 def say_json(text: str) -> None:
     """Print the text of a JSON value on one line, in UTF-8 wherever it goes."""
     click.echo(printable_json(text).encode())
+
+
+@contextmanager
+def code_printing_apart(*, as_json: bool) -> Iterator[None]:
+    """Let what user code prints meanwhile go to standard error where standard output is JSON."""
+    if not as_json:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import click
 from flowguard.cli.closed_imports import Outward, closed_imports
 from flowguard.cli.console import console
 from flowguard.cli.delivery_lines import show_aftermath, show_timeline, summary
-from flowguard.cli.printing import complain, say, say_json
+from flowguard.cli.printing import code_printing_apart, complain, say, say_json
 from flowguard.cli.recordings import Unreadable, expected_to_fail, read_files
 from flowguard.deploy.queue_plan import times_of
 from flowguard.errors import DefinitionError, OtherRelease, SettingsError
@@ -119,7 +119,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     planned = plan([record for _, record in recorded], repeat=repeat, shuffle=shuffle)
     crashes = Crashes(map(Point, points))
     try:
-        with closed_imports(network):
+        with closed_imports(network), code_printing_apart(as_json=as_json):
             serving = load_flows(flows)
         world = World(
             serving,
@@ -133,7 +133,8 @@ def replay(  # noqa: PLR0913 - the options of a command
         stubs = Stubs(declared_by_name("STUBS", modules_of_flows(world.flows)))
         with world, intercept(stubs), no_network(outward := Outward(), network, _REPLAYED):
             before = tables_of(world)
-            rows, left = list(_run(world, planned)), FinalState.of(world)
+            with code_printing_apart(as_json=as_json):
+                rows, left = list(_run(world, planned)), FinalState.of(world)
             if as_json:
                 _print_json(world, rows, left)
             else:

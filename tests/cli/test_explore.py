@@ -221,6 +221,32 @@ def test_one_schedule_is_run_by_its_id(buggy: str) -> None:
     assert (shown["schedule"], len(shown["violations"])) == ("a2", 2)
 
 
+@pytest.mark.slow("runs a flow three times")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explore", "--bound", "0", "--walks", "0", "--not-for-good"),
+        ("explore", "--schedule", "none"),
+        ("replay",),
+    ],
+)
+def test_what_code_prints_is_not_in_the_json(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SOURCE.replace("        boto3.client", "        print('at work')\n        boto3.client")
+    module = f"prints_lines_{len(arguments)}"
+    (tmp_path / f"{module}.py").write_text(f"print('imported')\n{source}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    message = tmp_path / "order.json"
+    message.write_text(json.dumps(sqs_event("orders", {"order_id": "o1"})))
+    command, *options = arguments
+    result = CliRunner().invoke(main, [command, str(message), "--flow", f"{module}:CountOrders", *options, "--json"])
+    assert result.stdout
+    assert all(json.loads(line) for line in result.stdout.splitlines())
+    assert "imported" in result.stderr
+    assert "at work" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
