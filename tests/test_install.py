@@ -38,7 +38,7 @@ def tool(project: Path, path: str, does: str = "") -> None:
 
 
 def started(project: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [project / ".ci" / "install", "env", "--requirement", "what.txt"]
+    command = [str(project / ".ci" / "install"), "env", "--requirement", "what.txt"]
     return subprocess.run(command, env={**os.environ, **variables}, check=False, capture_output=True, text=True)
 
 
