@@ -197,7 +197,7 @@ def _stop_signals() -> Iterator[threading.Event]:
 
 
 def commands() -> list[str]:
-    """Return commands for another terminal, the inspector among them where its extra is installed."""
+    """Return commands for another terminal. The inspector is an extra."""
     commands = ["flowguard send MODULE:FLOW FILE", "flowguard list", "flowguard mailbox"]
     with suppress(PackageNotFoundError):
         distribution("graphviz-pure")  # the rest of it comes with this command's own extra

@@ -141,11 +141,11 @@ def reading_errors(options: Mapping[str, Any]) -> Iterator[None]:
 
 
 def say_none_of(flow: str | None) -> None:
-    """Say that of a flow nothing was read, where it was given by its name: that may be misspelt. A class is there."""
+    """Say that no run of a flow was read. A name may be misspelt; a class is there."""
     if flow is not None and ":" not in flow:
         complain(
-            f"no such run of {bounded(flow)} was read; it may have none, or another name: 'flowguard stats' has the names "
-            "of those with runs"
+            f"no such run of {bounded(flow)} was read; it may have none, or another name: 'flowguard stats' has the "
+            "names of those with runs"
         )
 
 

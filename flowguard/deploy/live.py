@@ -53,7 +53,7 @@ class NotLive(FlowguardError):
 
 
 def _problem(error: BotoCoreError) -> str:
-    """Say why nothing was asked, and what to do, as the commands that read runs and letters do."""
+    """Say why nothing was asked, and what to do."""
     if isinstance(error, NoRegionError):
         return "no region is known; give --region, or set AWS_DEFAULT_REGION"
     if isinstance(error, NoCredentialsError):

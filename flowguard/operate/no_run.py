@@ -1,4 +1,4 @@
-"""What commands say of an object that has no run."""
+"""What commands say of an object without a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flowguard.flow import AnyFlow
 
 
 def no_run(flow: AnyFlow | None) -> str:
-    """Say that there is no run, and why that may be. Without the class of the flow its dead letters are not named."""
+    """Return the reasons for a missing run. The class of the flow names its dead letters."""
     named = "QUEUE"
     if flow is not None:
         named = flow.dead_letters.name if isinstance(flow.dead_letters, Queue) else ""
