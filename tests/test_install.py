@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -36,8 +37,14 @@ def tool(project: Path, path: str, does: str = "") -> None:
     file.chmod(0o755)
 
 
-def installed(project: Path) -> list[str]:
-    subprocess.run([project / ".ci" / "install", "env", "--requirement", "what.txt"], check=True, capture_output=True)
+def started(project: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [str(project / ".ci" / "install"), "env", "--requirement", "what.txt"]
+    return subprocess.run(command, env={**os.environ, **variables}, check=False, capture_output=True, text=True)
+
+
+def installed(project: Path, **variables: str) -> list[str]:
+    done = started(project, **variables)
+    assert done.returncode == 0, done.stderr
     return [line for line in (project / "log").read_text().splitlines() if " install " in line]
 
 
@@ -62,6 +69,44 @@ def test_an_index_of_pips_own_is_asked_by_pip(project: Path) -> None:
 def test_pip_installs_where_uv_fails(project: Path) -> None:
     tool(project, UV, "exit 1")
     assert installed(project) == [BY_UV, BY_PIP]
+
+
+TOO_OLD: Final = 'test "$1" != -c'
+"""What a Python answers that is older than flowguard needs."""
+MAKES_ONE: Final = 'test "$2" != venv || { for made; do :; done; mkdir -p $made/bin; cp new $made/bin/python; }'
+
+
+@pytest.mark.parametrize("old", [".venv", "env"])
+def test_an_environment_of_an_old_python_is_made_anew_by_one_that_is_new_enough(project: Path, old: str) -> None:
+    tool(project, f"{old}/bin/python", TOO_OLD)
+    tool(project, "new", MAKES_ONE)
+    (project / old / "of-the-old").touch()
+    installed(project, PYTHON="./new")
+    made = [line for line in (project / "log").read_text().splitlines() if " venv " in line]
+    assert [(line.split()[0], "--clear" in line, line.split()[-1]) for line in made] == [("new", True, old)]
+
+
+def test_what_stands_beside_in_an_environment_that_is_made_is_not_cleared(project: Path) -> None:
+    (project / "env" / "bin" / "python").unlink()
+    tool(project, "new", MAKES_ONE)
+    installed(project, PYTHON="./new")
+    assert "new -m venv --without-pip env" in (project / "log").read_text().splitlines()
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["an old environment", "no environment"])
+def test_an_old_python_makes_no_environment_and_is_told_so(project: Path, *, there: bool) -> None:
+    tool(project, PYTHON, TOO_OLD)
+    if not there:
+        shutil.rmtree(project / ".venv")
+    tool(project, "old", TOO_OLD)
+    done = started(project, PYTHON="./old")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "./old is no Python 3.11 or later, which flowguard needs; name one, such as: make PYTHON=python3.13\n"
+        "nothing was made or installed\n"
+    )
+    assert (project / ".venv").exists() == there
+    assert " venv " not in (project / "log").read_text()
 
 
 def test_pip_installs_where_uv_cannot_be_had(project: Path) -> None:

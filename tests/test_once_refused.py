@@ -54,7 +54,7 @@ def test_a_call_without_a_key_is_refused_and_writes_nothing(world: World) -> Non
         charge_in(world)({"id": SECRET})
     assert calls.calls == []
     (told,) = world.tally.events
-    why = "no usable key at 'order_id': a text, a whole number or a UUID"
+    why = "no usable key at 'order_id': it is a text, a whole number or a UUID, and there is nothing"
     assert (told.type, told.facts) == (EventType.UNREADABLE, {"function": "charge", "why": why})
     assert world.called == []
 

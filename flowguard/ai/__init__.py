@@ -13,7 +13,7 @@ Needs the extra ``ai``. A name loads its module when it is first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flowguard.names.public import loader
 
@@ -26,7 +26,16 @@ __all__ = list(_HOME)
 
 
 if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
-    __getattr__ = loader(__name__, _HOME)
+    _load = loader(__name__, _HOME)
+
+    def __getattr__(name: str) -> Any:
+        try:
+            return _load(name)
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] != "pydantic_ai":
+                raise
+            problem = "flowguard.ai needs Pydantic AI, which its extra brings: pip install 'flowguard-aws[ai]'"
+            raise ModuleNotFoundError(f"{problem} ({missing})", name=missing.name, path=missing.path) from None
 
 
 def __dir__() -> list[str]:

@@ -32,10 +32,11 @@ BAD: Final = 2  # where a file cannot be read
 def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool, no_import: bool) -> None:
     """Find faults in the source of handlers.
 
-    PATHS are files, or directories of *.py. The stages of each file are checked, the functions under @once, and the
-    functions that get their step or payload. "# flowguard: ignore[FG102]" with a reason after it leaves out a line.
-    Each file that imports flowguard is imported, in a process of its own, to see that Lambda could. Stages that need no
-    lease are named then, with what they would save.
+    PATHS are files, or directories of *.py; below those, what is hidden and virtual environments are left out. The
+    stages of each file are checked, the functions under @once, and the functions that get their step or payload.
+    "# flowguard: ignore[FG102]" with a reason after it leaves out a line. Each file that imports flowguard is imported,
+    in a process of its own, to see that Lambda could. Stages that need no lease are named then, with what they would
+    save.
 
     The exit code is 0 where nothing is found, 1 where something is, 2 where a file cannot be read or imported.
     """

@@ -6,7 +6,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Final
@@ -195,6 +196,15 @@ def _stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
+def commands() -> list[str]:
+    """Return commands for another terminal. The inspector is an extra."""
+    commands = ["flowguard send MODULE:FLOW FILE", "flowguard list", "flowguard mailbox"]
+    with suppress(PackageNotFoundError):
+        distribution("graphviz-pure")  # the rest of it comes with this command's own extra
+        commands.append("flowguard ui")
+    return commands
+
+
 def _listening(engine: ServedEngine, modules: tuple[str, ...]) -> dict[str, Any]:
     """Return what another terminal needs."""
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
@@ -203,7 +213,7 @@ def _listening(engine: ServedEngine, modules: tuple[str, ...]) -> dict[str, Any]
         "url": engine.url,
         "region": engine.region,
         "environment": {name: engine.environment()[name] for name in names},
-        "commands": ["flowguard send MODULE:FLOW FILE", "flowguard list", "flowguard mailbox", "flowguard ui"],
+        "commands": commands(),
         "mailbox": engine.mailbox_url,
         "answers": engine.answers_url,
         "modules": list(modules),

@@ -12,7 +12,14 @@ from flowguard.cli.console import cell, console
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import say, say_json
 from flowguard.cli.run_filters import filtered, selection_of
-from flowguard.cli.table_reading import TableReading, bounded_list, name_of_one, of_one_flow, reading_errors
+from flowguard.cli.table_reading import (
+    TableReading,
+    bounded_list,
+    name_of_one,
+    of_one_flow,
+    reading_errors,
+    say_none_of,
+)
 from flowguard.operate.moments import duration
 from flowguard.operate.run_rows import quiet_since, row_facts, urgency
 from flowguard.wire.notification import to_json
@@ -49,6 +56,8 @@ def list_(
         reading = TableReading(options)
         chosen = reading.chosen(selection.wanted, lambda seen: selection.has(seen, reading.runs, now), limit)
         chosen.sort(key=lambda seen: urgency(seen.item, now))
+        if not chosen:
+            say_none_of(flow)
         _show(chosen, reading.runs, now, as_json=as_json)
 
 

@@ -46,6 +46,7 @@ from flowguard.flow import AnyFlow
 from flowguard.operate.begun_anew import Begun, NotAnew, begin_again, check_again, first_in_letters
 from flowguard.operate.bulk import FAILED, Chosen, FailureStreak
 from flowguard.operate.many_letters import ManyLetters, can_be_retried
+from flowguard.operate.no_run import no_run
 from flowguard.operate.own_letters import OwnLetters, refusal
 from flowguard.protocol.run import RunItem
 from flowguard.wire.message import Message
@@ -59,7 +60,6 @@ _ONE_AGAIN: Final = (
     "--again is for one OBJECT and not for --all: on_failed has taken its work back on purpose, so look at each before "
     "you begin it anew. 'flowguard list --status failed --json' names them"
 )
-NO_RUN: Final = "there is no run; is it the right table and region?"
 
 
 @click.command()
@@ -140,7 +140,7 @@ def retry(
 def _failed_run(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem:
     """Return the run, which a letter can move on. Ends the command for any other."""
     item = _read(flow, object_id, options)
-    why = NO_RUN if item is None else refusal(item, command_time().clock.now(), flow)
+    why = no_run(flow) if item is None else refusal(item, command_time().clock.now(), flow)
     if item is None or why is not None:
         complain(f"{flow.name} of {object_id}: nothing was sent back: {why}")
         sys.exit(NOT_DONE)
@@ -213,7 +213,7 @@ def _again(
 ) -> int:
     """Begin the run anew, and return the exit code. What is asked for once the run is read is newer than it."""
     now, item = command_time().clock.now(), _read(flow, object_id, options)
-    begun, problem = None, NO_RUN
+    begun, problem = None, no_run(flow)
     try:
         if item is not None:
             check_again(flow, item)

@@ -25,6 +25,7 @@ from flowguard.cli.connection import (
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import show_run
 from flowguard.names.ids import ObjectId
+from flowguard.operate.no_run import no_run
 from flowguard.operate.run_facts import run_facts
 from flowguard.protocol.callers import Caller
 from flowguard.wire.notification import to_json
@@ -65,7 +66,7 @@ def show(flow: str, object_id: str, *, payloads: bool, history: int, as_json: bo
         runs = RunReader.of(settings, clients, reading_codecs(options, loaded))
         seen = runs.read(name, object_id)
         if seen is None:
-            complain(f"{name} of {object_id}: there is no run; is it the right table and region?")
+            complain(f"{name} of {object_id}: {no_run(loaded)}")
             sys.exit(MISSING)
         rows = _rows(seen, aws_store(settings, clients))
         with readable(name, object_id):

@@ -18,7 +18,14 @@ from flowguard.cli.formats import check_one_format
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.stats_metrics import Count, metric_lines
-from flowguard.cli.table_reading import TableReading, bounded_reading, name_of_one, of_one_flow, reading_errors
+from flowguard.cli.table_reading import (
+    TableReading,
+    bounded_reading,
+    name_of_one,
+    of_one_flow,
+    reading_errors,
+    say_none_of,
+)
 from flowguard.observers.metrics import is_namespace
 from flowguard.operate.moments import distance, duration, iso, moment
 from flowguard.operate.run_rows import is_late, is_left
@@ -61,6 +68,8 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
             _add(counts[seen.flow, seen.item.status.value, seen.item.stage], seen, now)
             if seen.item.status is Status.WAITING and (longest is None or _since(seen) < _since(longest)):
                 longest = seen
+        if not counts:
+            say_none_of(flow)
     if namespace is not None:
         _write_metrics(counts, reading, namespace, now)
     else:

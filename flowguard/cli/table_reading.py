@@ -21,6 +21,7 @@ from flowguard.cli.connection import (
     with_options,
 )
 from flowguard.cli.printing import complain
+from flowguard.text.printable import bounded
 
 LISTED: Final = 100
 """Rows that are shown unless a limit is given."""
@@ -137,6 +138,15 @@ def reading_errors(options: Mapping[str, Any]) -> Iterator[None]:
             yield
         except NoCursor as error:
             raise CannotRun(f"--after: {error}") from None
+
+
+def say_none_of(flow: str | None) -> None:
+    """Say that no run of a flow was read. A name may be misspelt; a class is there."""
+    if flow is not None and ":" not in flow:
+        complain(
+            f"no such run of {bounded(flow)} was read; it may have none, or another name: 'flowguard stats' has the "
+            "names of those with runs"
+        )
 
 
 def name_of_one(flow: str | None) -> str | None:

@@ -26,7 +26,9 @@ from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_lines import show_names
 from flowguard.cli.table_reading import TableReading, bounded_list, reading_errors
+from flowguard.flow import AnyFlow
 from flowguard.operate.moments import duration, moment, remaining
+from flowguard.operate.no_run import no_run
 from flowguard.operate.run_facts import answer_value, place_facts
 from flowguard.operate.run_rows import row_facts, urgency
 from flowguard.operate.wait_facts import missing_names, wait_end, wait_facts
@@ -58,7 +60,7 @@ def waits(flow: str | None, object_id: str | None, *, payload: bool, limit: int,
     The exit code is 0 where there is a run, whether it waits or not, or the table was read; 1 where there is no such
     run, 2 where the command cannot be run.
     """
-    name = None if flow is None else flow_named(flow)[0]
+    name, loaded = (None, None) if flow is None else flow_named(flow)
     now = command_time().clock.now()
     if name is None or object_id is None:
         if payload:
@@ -66,16 +68,25 @@ def waits(flow: str | None, object_id: str | None, *, payload: bool, limit: int,
         _list(name, limit, now, options, as_json=as_json)
     else:
         check_id("OBJECT", object_id)
-        _show_one(name, object_id, now, options, as_json=as_json, payload=payload)
+        _show_one(name, loaded, object_id, now, options, as_json=as_json, payload=payload)
 
 
-def _show_one(name: str, object_id: str, now: int, options: Mapping[str, Any], *, as_json: bool, payload: bool) -> None:
+def _show_one(
+    name: str,
+    flow: AnyFlow | None,
+    object_id: str,
+    now: int,
+    options: Mapping[str, Any],
+    *,
+    as_json: bool,
+    payload: bool,
+) -> None:
     settings = settings_of(options)
     with connection_errors(settings.run_table):
         runs = RunReader.of(settings, clients_of(options), reading_codecs(options))
         seen = runs.read(name, object_id)
         if seen is None:
-            complain(f"{name} of {object_id}: there is no run; is it the right table and region?")
+            complain(f"{name} of {object_id}: {no_run(flow)}")
             sys.exit(MISSING)
         facts = _facts(seen, runs, payload=payload)
     if as_json:

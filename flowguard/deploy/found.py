@@ -132,10 +132,11 @@ def _none(module: ModuleType, flow: str) -> str:
 
 
 def _beside(module: ModuleType) -> str | None:
-    """Return a module next to this one that seems to have the handlers."""
-    package = module.__name__.rpartition(".")[0]
-    here = Path(module.__file__ or "").parent
-    return f"{package}.handlers".lstrip(".") if (here / "handlers.py").is_file() else None
+    """Return a module in this package, or next to this module, that seems to have the handlers."""
+    inside = [Path(place) for place in getattr(module, "__path__", ())]
+    package = module.__name__ if inside else module.__name__.rpartition(".")[0]
+    places = inside or [Path(module.__file__ or "").parent]
+    return f"{package}.handlers".lstrip(".") if any((place / "handlers.py").is_file() for place in places) else None
 
 
 def keys_of(rule: OnceRule, run_table: str) -> KeyTable:

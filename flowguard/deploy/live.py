@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from boto3.session import Session
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from flowguard.aws.faults import STRANGERS, error_code
 from flowguard.deploy.arns import Arn, rule_place
@@ -52,6 +52,15 @@ class NotLive(FlowguardError):
         return self.problem
 
 
+def _problem(error: BotoCoreError) -> str:
+    """Say why nothing was asked, and what to do."""
+    if isinstance(error, NoRegionError):
+        return "no region is known; give --region, or set AWS_DEFAULT_REGION"
+    if isinstance(error, NoCredentialsError):
+        return "there are no credentials; sign in, or choose a profile with AWS_PROFILE"
+    return f"{str(error).rstrip('.')}; is --endpoint-url right, and are there credentials?"
+
+
 class LiveAccount:
     """Reads the resources of one account and region once. Its answers are kept.
 
@@ -74,7 +83,7 @@ class LiveAccount:
                 place = {} if region is None else {"region_name": region}
                 self._clients[key] = make(service, endpoint_url=self._endpoint_url, config=_CONFIG, **place)
             except BotoCoreError as error:
-                raise NotLive(f"{error}; give --region, or set AWS_DEFAULT_REGION") from None
+                raise NotLive(_problem(error)) from None
         return self._clients[key]
 
     def _ask(self, service: str, operation: str, *, at_region: str | None = None, **params: Any) -> Any:
@@ -104,7 +113,7 @@ class LiveAccount:
             self.unread.setdefault(refused, "NotImplemented")
             return None
         except BotoCoreError as error:
-            raise NotLive(f"{str(error).rstrip('.')}; is --endpoint-url right, and are there credentials?") from None
+            raise NotLive(_problem(error)) from None
 
     def was_read(self, service: str, operation: str, resource: str) -> bool:
         """Answer whether the operation has not been refused for a resource, by its name or ARN."""

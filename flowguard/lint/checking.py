@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import tokenize
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from flowguard.text.printable import one_line
 
 _SUPPRESSION: Final = re.compile(r"#\s*flowguard:\s*ignore(?:\[([^\]]*)\])?(.*)")
 _LONGEST_CODE: Final = 60
-_LEFT_OUT: Final = frozenset({"__pycache__", "node_modules"})
+_LEFT_OUT: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 class Suppression(NamedTuple):
@@ -35,15 +36,27 @@ class Suppression(NamedTuple):
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield each file, and the ``*.py`` of each directory and of those below it that are not hidden."""
+    """Yield each file, and the ``*.py`` of each directory and of those below it.
+
+    Below it, what is hidden, virtual environments and what is installed are left out.
+    """
     for path in paths:
         if path.is_dir():
-            for file in sorted(path.rglob("*.py")):
-                inner = file.relative_to(path).parts[:-1]
-                if not any(part in _LEFT_OUT or part.startswith(".") for part in inner):
-                    yield file
+            yield from sorted(_python_files(path))
         else:
             yield path
+
+
+def _python_files(directory: Path) -> Iterator[Path]:
+    for place, directories, files in os.walk(directory):
+        here = Path(place)
+        directories[:] = [name for name in directories if _is_checked(here / name)]
+        yield from (here / name for name in files if name.endswith(".py"))
+
+
+def _is_checked(directory: Path) -> bool:
+    name = directory.name
+    return not name.startswith(".") and name not in _LEFT_OUT and not (directory / "pyvenv.cfg").is_file()
 
 
 def check_files(paths: Iterable[Path]) -> list[CodeFinding]:

@@ -9,6 +9,7 @@ from flowguard.client import FlowClient, Started
 from flowguard.errors import SendFailed
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId
+from flowguard.operate.no_run import no_run
 from flowguard.operate.run_facts import look_at, standing
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.worker.restart import run_that_goes_on
@@ -44,7 +45,7 @@ def cancel_run(
     except SendFailed as error:
         done, unsent = True, f"the message that ends it was not sent, so its deadline ends it: {error}"
     seen = runs.read(flow.name, object_id)
-    stands = _cancelled(seen, flow, now, sent=unsent is None) if done else _left(seen, now)
+    stands = _cancelled(seen, flow, now, sent=unsent is None) if done else _left(seen, flow, now)
     return CancelEnd(done, stands, None if seen is None else seen.item.request_id, unsent)
 
 
@@ -76,9 +77,9 @@ def _cancelled(seen: SeenRun | None, flow: AnyFlow, now: int, *, sent: bool) -> 
     return f"if a worker had it, that is fenced; its next message ends it{parked}"
 
 
-def _left(seen: SeenRun | None, now: int) -> str:
+def _left(seen: SeenRun | None, flow: AnyFlow, now: int) -> str:
     if seen is None:
-        return "there is no run; is it the right table and region?"
+        return no_run(flow)
     return _why_left(seen.item, now)
 
 

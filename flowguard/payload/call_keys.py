@@ -95,7 +95,9 @@ def _inside(value: Any, part: str) -> Any:
 
 
 def _text_at(argument: Any, path: str) -> str:
-    return _as_text(at(argument, path), f"no usable key at {path!r}: a text, a whole number or a UUID")
+    value = at(argument, path)
+    there = "nothing" if value is None else f"a value of type {type(value).__name__:.60}"
+    return _as_text(value, f"no usable key at {path!r}: it is a text, a whole number or a UUID, and there is {there}")
 
 
 def _as_text(value: Any, wanted: str) -> str:

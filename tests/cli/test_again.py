@@ -126,7 +126,9 @@ def test_the_page_of_its_letter_says_so_in_place_of_a_button(at: Scene) -> None:
 
 
 def test_what_goes_on_or_was_not_taken_back_is_not_begun_anew(at: Scene, tmp_path: Path) -> None:
-    assert "there is no run; is it" in retry(at, "--again", code=1).stderr
+    told = retry(at, "--again", code=1).stderr
+    assert "there is no run; is it" in told
+    assert "is a dead letter ('flowguard dlq list dead')" in told
     at.deliver(at.message())
     assert "the run of request run-1 goes on" in retry(at, "--again", code=1).stderr
     at.deliver(at.newer())

@@ -148,7 +148,9 @@ def test_where_the_message_of_a_wait_is_not_sent_it_says_that_the_deadline_ends_
 
 
 def test_where_there_is_nothing_to_cancel_it_says_why(at: Scene) -> None:
-    assert "there is no run; is it the right table" in cancel(at, code=1).stderr
+    told = cancel(at, code=1).stderr
+    assert "there is no run; is it the right table" in told
+    assert "refused, such as for its payload, has none, and is a dead letter ('flowguard dlq list dead')" in told
     at.deliver(at.message())
     at.deliver(at.second())
     result = cancel(at, code=1)
@@ -247,7 +249,9 @@ def test_a_run_that_no_letter_moves_on_is_left_alone_and_the_queue_unread(at: Sc
         return proceed()
 
     with intercept(unread):
-        assert "there is no run; is it" in retry(at, object_id="nobody", code=1).stderr
+        told = retry(at, object_id="nobody", code=1).stderr
+        assert "there is no run; is it" in told
+        assert "is a dead letter ('flowguard dlq list dead')" in told
     at.deliver(at.message())
     cancel(at)
     assert "shows no letter of request run-1" in retry(at, code=1).stderr, "one may lie there until the run has ended"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
 
+from flowguard.cli.dev import commands
 from flowguard.cli.dev_lines import LiveView
 from tests.cli.test_hostile_text import CONTROL, HOSTILE
 from tests.scene import START
@@ -147,3 +149,10 @@ def test_no_control_of_a_sender_reaches_the_terminal(capsys: pytest.CaptureFixtu
 def test_whatever_else_happens(capsys: pytest.CaptureFixture[str], said: dict[str, Any], says: str) -> None:
     assert says in shown(capsys, said)
     assert json.loads(shown(capsys, said, as_json=True))["event"] == said["event"]
+
+
+def test_the_inspector_is_named_only_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = ["flowguard send MODULE:FLOW FILE", "flowguard list", "flowguard mailbox"]
+    assert commands() == [*others, "flowguard ui"]
+    monkeypatch.setattr(sys, "path", [])
+    assert commands() == others

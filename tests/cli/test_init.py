@@ -56,6 +56,47 @@ def test_each_text_becomes_a_file_and_says_the_projects_name(tmp_path: Path) -> 
     assert sorted(FILES.values()) == sorted(one.name for one in STARTER.iterdir())
 
 
+TOOL = '#!/bin/sh\necho "$0 $*" >> log\n{}\n'
+TOO_OLD = 'test "$1" != -c'
+MAKES_ONE = 'test "$2" != venv || { mkdir -p .venv/bin; cp new .venv/bin/python; }'
+
+
+def made_ready(place: Path, python: str, environment: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Let make get the project ready by a tool that does so, beside an environment whose Python does the other."""
+    write_project(place)
+    texts = {"new": python} if environment is None else {"new": python, ".venv/bin/python": environment}
+    for name, does in texts.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(TOOL.format(does))
+        (place / name).chmod(0o755)
+    command = ["make", "PYTHON=./new", ".venv/ready"]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("environment", [None, TOO_OLD], ids=["no environment", "one of an old Python"])
+def test_its_environment_is_made_by_a_python_that_is_new_enough(tmp_path: Path, environment: str | None) -> None:
+    done = made_ready(tmp_path / "shop", MAKES_ONE, environment)
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "shop" / "log").read_text()
+    assert "./new -m venv --clear .venv\n.venv/bin/python -m pip install" in log
+    assert (tmp_path / "shop" / ".venv" / "ready").is_file()
+
+
+def test_its_environment_is_kept_where_its_python_is_new_enough(tmp_path: Path) -> None:
+    done = made_ready(tmp_path / "shop", TOO_OLD, "")
+    assert (done.returncode, " venv " in (tmp_path / "shop" / "log").read_text()) == (0, False)
+
+
+@pytest.mark.parametrize("environment", [None, TOO_OLD], ids=["no environment", "one of an old Python"])
+def test_an_old_python_makes_it_no_environment_and_is_told_so(tmp_path: Path, environment: str | None) -> None:
+    done = made_ready(tmp_path / "shop", TOO_OLD, environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    told = "./new is no Python 3.11 or later, which flowguard needs; name one, such as: make PYTHON=python3.13"
+    assert done.stderr.splitlines()[0] == told
+    assert (tmp_path / "shop" / ".venv").exists() == (environment is not None)
+    assert " venv " not in (tmp_path / "shop" / "log").read_text()
+
+
 def test_json_names_the_files(tmp_path: Path) -> None:
     [line] = init(str(tmp_path / "shop"), "--json").stdout.splitlines()
     assert str(tmp_path / "shop" / "shop" / "flow.py") in json.loads(line)["files"]

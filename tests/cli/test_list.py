@@ -353,3 +353,13 @@ def test_a_list_of_waits_reads_each_item_once(waiting: WaitScene) -> None:
     with intercept(Recorder()) as calls:
         run(waiting, "waits")
     assert [call.operation for call in calls.calls] == ["Scan"]
+
+
+@pytest.mark.parametrize("command", ["list", "stats"])
+def test_of_a_flow_that_is_given_by_its_name_it_says_that_nothing_was_read(at: Scene, command: str) -> None:
+    told = "no such run of order was read; it may have none, or another name: 'flowguard stats' has the names of those"
+    assert told in run(at, command, "--flow", "order").stderr
+    assert "no such run" not in run(at, command, "--flow", "tests.scene:Orders").stderr, "its class is there"
+    assert "no such run" not in run(at, command).stderr
+    at.deliver(at.message())
+    assert "no such run" not in run(at, command, "--flow", "orders").stderr

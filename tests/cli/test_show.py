@@ -17,12 +17,14 @@ from flowguard.aws.services import aws_store
 from flowguard.cli import main
 from flowguard.cli.connection import CommandTime
 from flowguard.clock import Clock, ManualClock
+from flowguard.destinations import Topic
 from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
 from flowguard.failed import Failure
 from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.operate.history_facts import history_facts
+from flowguard.operate.no_run import no_run
 from flowguard.operate.run_facts import standing
 from flowguard.outcome import AwaitedToken, Done, Outcome
 from flowguard.protocol.run import RunItem
@@ -41,6 +43,11 @@ from tests.waits import START as WAITS_START
 from tests.waits import AnyOf, Progress, WaitScene, asks, wait_scene
 
 SENT = "sent or, where that is refused, among the dead letters; unless the worker died after its commit"
+
+REFUSED_OR_ELSEWHERE = (
+    "there is no run; is it the right table and region? Or a request that was refused, such as for its payload, has "
+    "none, and is a dead letter ('flowguard dlq list {}')"
+)
 
 TOKEN = f"k1.{'A' * 84}"
 
@@ -564,8 +571,22 @@ def test_an_object_without_a_run_is_said_to_have_none(at: Scene) -> None:
     result = run("orders", "nobody", clock=at.clock, code=1)
     assert (result.stdout, result.stderr) == (
         "",
-        "orders of nobody: there is no run; is it the right table and region?\n",
+        f"orders of nobody: {REFUSED_OR_ELSEWHERE.format('QUEUE')}\n",
     )
+
+
+def test_of_a_flow_whose_class_is_given_the_queue_is_named_where_a_refused_request_lies(at: Scene) -> None:
+    result = run("tests.scene:Orders", "nobody", clock=at.clock, code=1)
+    assert result.stderr == f"orders of nobody: {REFUSED_OR_ELSEWHERE.format('dead')}\n"
+
+
+def test_of_dead_letters_that_go_to_no_queue_no_command_is_named() -> None:
+    class ToTopic(
+        Flow, name="to-topic", object_id="order_id", dead_letters=Topic("arn:aws:sns:eu-west-1:123456789012:dead")
+    ):
+        stages = two_stages(Script())
+
+    assert no_run(ToTopic).endswith("has none, and is a dead letter")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from flowguard.cli import main
 from flowguard.destinations import Queue
+from flowguard.operate.no_run import no_run
 from flowguard.outcome import AwaitedToken, Outcome
 from flowguard.protocol.run import Status
 from flowguard.sim.account import SIMULATED_KEYS
@@ -165,7 +166,7 @@ def test_where_there_is_no_run_it_says_so(at: WaitScene) -> None:
     result = run("waits", "carts", "nobody")
     assert (result.exit_code, result.stderr) == (
         1,
-        "carts of nobody: there is no run; is it the right table and region?\n",
+        f"carts of nobody: {no_run(None)}\n",
     )
 
 

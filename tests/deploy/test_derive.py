@@ -6,6 +6,7 @@ import sys
 import types
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -796,6 +797,21 @@ def test_two_flows_of_one_name_are_named(deploy: Deploy) -> None:
 def test_a_module_without_handlers_says_where_they_may_be() -> None:
     with pytest.raises(CannotDeploy, match=r"name the module that has them, such as flows\.take_payment\.handlers"):
         find_functions(["flows.take_payment.flow"])
+
+
+def test_a_package_without_handlers_names_the_module_in_it_that_may_have_them() -> None:
+    with pytest.raises(CannotDeploy, match=r"such as flows\.take_payment\.handlers"):
+        find_functions(["flows.take_payment"])
+
+
+def test_no_module_beside_a_package_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bare_package").mkdir()
+    (tmp_path / "handlers.py").touch()
+    with pytest.raises(CannotDeploy, match=r"name the module that has them$"):
+        find_functions(["bare_package"], directory=tmp_path)
+    (tmp_path / "bare_package" / "handlers.py").touch()
+    with pytest.raises(CannotDeploy, match=r"such as bare_package\.handlers$"):
+        find_functions(["bare_package"], directory=tmp_path)
 
 
 # -- what each guard of it is for

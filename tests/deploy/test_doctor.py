@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -774,6 +775,25 @@ def test_the_exit_code_says_whether_anything_is_wrong(stack: Stack) -> None:
         ("concurrency-open", "note"),
     ]
     assert {one["resource"] for one in told if one["rule"] == "not-read"} == NOT_SERVED
+
+
+def test_without_credentials_and_without_a_region_it_says_what_to_give(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_REGION")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    shown = doctor()
+    told = "there are no credentials; sign in, or choose a profile with AWS_PROFILE\n"
+    assert (shown.exit_code, shown.stderr) == (2, f"Error: {told}")
+    for credentials in names[:2]:
+        monkeypatch.setenv(credentials, "nobody")
+    shown = CliRunner().invoke(main, ["doctor", "flows.orders.handlers"])
+    told = "no region is known; give --region, or set AWS_DEFAULT_REGION\n"
+    assert (shown.exit_code, shown.stderr) == (2, f"Error: {told}")
 
 
 def test_without_an_account_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,6 +237,34 @@ def test_files_are_checked_in_one_order(bad: Path) -> None:
     assert [file.name for file in files_of([bad])] == ["a.py", "shop.py"]
 
 
+def test_neither_hidden_files_nor_virtual_environments_nor_what_is_installed_is_checked(tmp_path: Path) -> None:
+    left_out = [".hidden", "__pycache__", "node_modules", "lib/site-packages", "shop/my-env/lib/deep", "shop/my-env"]
+    for folder in (*left_out, "shop", "shop/lib"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "a.py").touch()
+    (tmp_path / "shop" / "my-env" / "pyvenv.cfg").touch()
+    (tmp_path / "folder.py").mkdir()
+    checked = [str(file.relative_to(tmp_path)) for file in files_of([tmp_path])]
+    assert checked == ["shop/a.py", "shop/lib/a.py"]
+
+
+def test_what_is_named_itself_is_checked_wherever_it_is(tmp_path: Path) -> None:
+    place = tmp_path / ".venv" / "site-packages" / "shop"
+    place.mkdir(parents=True)
+    for file in (place / "a.py", place / "pyvenv.cfg", tmp_path / ".venv" / "pyvenv.cfg"):
+        file.touch()
+    assert list(files_of([place, place / "a.py"])) == [place / "a.py"] * 2
+
+
+def test_no_module_of_a_virtual_environment_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "orders.py").write_text("import flowguard\n", encoding="utf-8")
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    (tmp_path / "venv" / "evil.py").write_text("import flowguard, os\nos._exit(3)\n", encoding="utf-8")
+    shown = check(str(tmp_path), imports=True)
+    assert (shown.exit_code, shown.stdout) == (0, "0 findings in 1 file\n")
+
+
 LEASES = """
 from flowguard import Done, Flow, Stage, IGNORE
 

@@ -140,14 +140,18 @@ def broken(event: Any) -> str:
 @pytest.mark.parametrize(
     ("rule", "argument", "why"),
     [
-        ("id", {}, "no usable key at 'id': a text, a whole number or a UUID"),
-        ("id", {"id": None}, "no usable key at 'id'"),
-        ("id", {"id": True}, "no usable key"),
+        ("id", {}, "no usable key at 'id': it is a text, a whole number or a UUID, and there is nothing"),
+        ("id", {"id": None}, "no usable key at 'id': it is a text, a whole number or a UUID, and there is nothing"),
+        ("id", {"id": True}, "and there is a value of type bool"),
         ("id.0", {"id": 5}, "no usable key"),
         ("id.0", {"id": SimpleNamespace()}, "no usable key"),
         ("id.first", {"id": ["a"]}, "no usable key"),
         (f"id.{'9' * 5_000}", {"id": ["a"]}, "no usable key"),
-        ("id", {"id": 1.5}, "no usable key"),
+        (
+            "id",
+            {"id": 1.5},
+            "no usable key at 'id': it is a text, a whole number or a UUID, and there is a value of type float",
+        ),
         ("id", {"id": ["x"]}, "no usable key"),
         ("id", {"id": 10**5_000}, "no usable key"),
         ("id", {"id": ""}, "the key at 'id' is empty"),
