@@ -122,7 +122,7 @@ class TurnedAway:
             standard queue as inbox    it is sent there again, later, until the run has ended
             FIFO queue, topic, call    nothing of these can wait: it is told at once
         """
-        if verdict not in (Verdict.DUPLICATE, Verdict.DONE) or not _is_at_work_for_another(arrival, item):
+        if not _is_at_work_for_another(arrival, item):
             return None
         if item.callers is not None:
             if self._caller_answers.attach(arrival, item):
@@ -161,8 +161,6 @@ def _is_at_work_for_another(arrival: Arrival, item: RunItem) -> bool:
     """
     caller, request_id = Caller.of(arrival.message), arrival.message.request_id
     if caller is None or arrival.message.hop > 1 or request_id != item.request_id or item.status in ENDED:
-        return False
-    if arrival.message.cancelled is not None:
         return False
     return not caller.asks_as(item.askers.get(asker_key(request_id)))
 

@@ -184,11 +184,11 @@ def test_under_attach_a_list_that_closes_just_then_keeps_the_record_until_its_ne
 
 def test_a_call_cannot_wait_in_a_flow_whose_inbox_is_no_standard_queue() -> None:
     class Last(Stage[Order], name="close-order"):
-        def handle(self, order: Order, step: Step[None]) -> Outcome:
+        def handle(self, order: Order, step: Step) -> Outcome:
             return Done()
 
     class InFifo(Stage[Order], name="price-order", inbox="orders.fifo", then="close-order"):
-        def handle(self, order: Order, step: Step[None]) -> Outcome:
+        def handle(self, order: Order, step: Step) -> Outcome:
             return Last.message(order)
 
     class ByFifo(Flow, name="orders", object_id="order_id", inbox="orders.fifo", dead_letters="dead.fifo"):
@@ -201,6 +201,8 @@ def test_a_call_cannot_wait_in_a_flow_whose_inbox_is_no_standard_queue() -> None
         called = {**record(at.message(**OTHER)), "eventSource": "aws:lambda", "eventSourceARN": None}
         at.handler({"Records": [called]}, None)
         assert told(at) == [("other", "IGNORED")]
+        sent = [event.facts["kind"] for event in at.tally.events if event.type is EventType.SENT]
+        assert sent.count("next") == 2, "what the first hop had to send is sent once more"
 
 
 def test_who_has_waited_for_the_retention_is_told_at_once() -> None:
@@ -214,12 +216,39 @@ def test_who_has_waited_for_the_retention_is_told_at_once() -> None:
         assert (len(again(at)), told(at)) == (1, [("other", "IGNORED")])
 
 
-def test_a_cancelled_request_of_another_asker_does_not_come_again() -> None:
+def test_a_message_of_a_later_hop_asks_for_nothing() -> None:
     with scene(orders) as at:
         at.aws.create_queue("carts")
         at.deliver(at.message(**FIRST))
-        at.deliver(at.message(**OTHER, cancelled="customer"))
-        assert again(at) == []
+        finish(at, **FIRST)
+        finish(at, **OTHER)
+        assert told(at) == [("first", "COMPLETED")]
+
+
+def test_a_copy_of_an_earlier_attempt_of_a_later_hop_does_not_come_again() -> None:
+    def fail(step: Step[OrderState]) -> None:
+        raise OSError("for now")
+
+    with scene(orders) as at:
+        at.aws.create_queue("carts")
+        at.deliver(at.message(**FIRST))
+        at.script.closing = fail
+        at.deliver(at.second(retry=1, **FIRST))
+        at.deliver(at.second(**OTHER))
+        assert (at.told(EventType.DUPLICATE), again(at)) == (1, [])
+
+
+def test_a_copy_of_who_was_answered_is_no_caller_of_the_next_run() -> None:
+    with scene(shared) as at:
+        at.aws.create_queue("carts")
+        at.deliver(at.message(**FIRST))
+        at.deliver(at.message(**OTHER))
+        finish(at, **FIRST)
+        at.clock.advance(seconds=60)
+        at.deliver(at.newer(requested_at=at.clock.now()))
+        before = at.told(EventType.ATTACHED)
+        at.deliver(at.message(**OTHER))
+        assert (at.told(EventType.ATTACHED), at.told(EventType.DUPLICATE)) == (before, 1)
 
 
 def test_a_result_that_was_reset_is_no_answer() -> None:
@@ -252,12 +281,12 @@ class Answers(BaseModel):
 
 
 class Approve(Stage[Payment], name="approve", then="charge"):
-    def handle(self, payment: Payment, step: Step[None]) -> Outcome:
+    def handle(self, payment: Payment, step: Step) -> Outcome:
         return Charge.when_all(ok=step.event(f"ok/{payment.order_id}"), within=timedelta(hours=1))
 
 
 class Charge(Stage[dict[str, Any]], name="charge"):
-    def handle(self, answers: dict[str, Any], step: Step[None]) -> Outcome:
+    def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
         step.update("charges", {"id": step.object_id}, "ADD n :one", values={":one": 1})
         return Done({"paid": "yes"})
 
@@ -273,13 +302,13 @@ class Pay(
 
 
 class Ask(Stage[Payment], name="ask", then="ship"):
-    def handle(self, payment: Payment, step: Step[None]) -> Outcome:
+    def handle(self, payment: Payment, step: Step) -> Outcome:
         asked = step.ask(Pay, Payment(order_id="o1"))
         return Ship.when_all(paid=asked, within=timedelta(hours=3), on_timeout="ship")
 
 
 class Ship(Stage[Answers], name="ship"):
-    def handle(self, answers: Answers, step: Step[None]) -> Outcome:
+    def handle(self, answers: Answers, step: Step) -> Outcome:
         return Done(answers.paid if isinstance(answers.paid, dict) else "not paid")
 
 
