@@ -1,4 +1,4 @@
-"""Requests that are at work already, for another asker, in flows that list no callers. They come again until the end.
+"""Requests of second askers, while the run of the first goes on and lists no callers. They come again until its end.
 
 ::
 
@@ -23,9 +23,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def look_again(services: Services, arrival: Arrival) -> Send | None:
-    """Build the same request once more, for later: the longer it has waited, the later, 15 minutes at most.
+    """Build the same request once more, for later. Its delay grows with what it has waited, to 15 minutes at most.
 
-    None where nothing delays it there, where it does not fit, and where it has waited for its flow's retention.
+    None for an inbox that delays nothing, a message too large for it, and a request that has waited for the retention.
     """
     home, envelope, now = home_of(arrival), arrival.envelope, services.clock.now()
     since = arrival.message.since or (now if envelope.sent_at is None else envelope.sent_at)

@@ -70,7 +70,7 @@ class CallerAnswers:
     def asked_after_end(self, arrival: Arrival, item: RunItem) -> tuple[Send, ...]:
         """Return the answer to another asker of a request whose run has ended.
 
-        The run itself has answered its own request: the outbox of its end says to where, and for which wait.
+        The run has answered its own request itself. The outbox of its end says to where, and for which wait.
         """
         caller = Caller.of(arrival.message)
         if caller is None or arrival.message.hop > 1 or item.status not in ENDED:
@@ -85,7 +85,7 @@ class CallerAnswers:
         return self.answer(arrival, item)
 
     def of_work_of_another(self, arrival: Arrival) -> tuple[Send, ...]:
-        """Return the answer to another asker of a request that is at work, where its record cannot wait for the end."""
+        """Return the answer to another asker of a request that is at work. Its record cannot wait for the end."""
         caller = Caller.of(arrival.message)
         return () if caller is None else self._sends(arrival, at_work(caller), [caller])
 

@@ -64,13 +64,13 @@ def not_carried_out(caller: Caller, verdict: Verdict) -> StoredEnd:
 
 
 def at_work(caller: Caller) -> StoredEnd:
-    """Return what an asker is told whose request is at work already, for another asker."""
+    """Return the end for an asker whose request is at work already, for another one."""
     error = "Ignored: the request is at work already, for another asker; ask again after its end"
     return StoredEnd(caller.request_id, caller.requested_at, IGNORED, error=error)
 
 
 def was_reset(caller: Caller) -> StoredEnd:
-    """Return what an asker is told whose request has ended under the same id, and whose result was reset since."""
+    """Return the end for an asker of a request whose result was reset before it asked."""
     error = "Ignored: the result of this request id was reset; only a request with another id is carried out"
     return StoredEnd(caller.request_id, caller.requested_at, IGNORED, error=error)
 

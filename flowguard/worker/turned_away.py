@@ -120,7 +120,7 @@ class TurnedAway:
 
             flow with callers          it is listed, and answered with the others
             standard queue as inbox    it is sent there again, later, until the run has ended
-            FIFO queue, topic, call    nothing of these can wait: it is told at once
+            FIFO queue, topic, call    none of these can wait: it is answered at once, IGNORED
         """
         if not _is_at_work_for_another(arrival, item):
             return None
@@ -157,7 +157,7 @@ class TurnedAway:
 def _is_at_work_for_another(arrival: Arrival, item: RunItem) -> bool:
     """Answer whether a message asks for a run that goes on under its own request id, for another asker.
 
-    The item notes who has, until the run's end. Where it notes nobody, the first request wanted no answer.
+    Until its end the item notes who has asked first. It notes nobody for a request that wanted no answer.
     """
     caller, request_id = Caller.of(arrival.message), arrival.message.request_id
     if caller is None or arrival.message.hop > 1 or request_id != item.request_id or item.status in ENDED:
