@@ -90,6 +90,11 @@ class Caller(NamedTuple):
         )
         return id_of(IdKind.END, first)
 
+    def asks_as(self, text: str | None) -> bool:
+        """Answer whether the stored caller wants the same answer, at the same place: then this one is its copy."""
+        noted = None if text is None else Caller.from_text(text)
+        return noted is not None and (noted.reply_to, noted.answer_to) == (self.reply_to, self.answer_to)
+
     def to_text(self) -> str:
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flowguard.destinations import parse_destination
 from flowguard.errors import Reject, TextGone
 from flowguard.events import EventType
 from flowguard.names.ids import RequestId
@@ -12,12 +13,12 @@ from flowguard.protocol.claims import stood_in_line
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, RunItem, Status
 from flowguard.verdicts import Verdict
-from flowguard.wire.message import ErrorNote
+from flowguard.wire.message import PLACE, ErrorNote
 from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.lifetimes import lifetimes_of
 from flowguard.worker.ports import Services
-from flowguard.worker.replies import not_carried_out, reply, takes_callers
+from flowguard.worker.replies import answer_place, at_work, not_carried_out, reply, takes_callers, was_reset
 from flowguard.worker.routing import Arrival
 
 MOST_ASKERS = 4
@@ -65,6 +66,28 @@ class CallerAnswers:
         """Return the answer to a request that the stored end is good for."""
         caller = Caller.of(arrival.message)
         return () if caller is None else self._sends(arrival, self._end(item), [caller])
+
+    def asked_after_end(self, arrival: Arrival, item: RunItem) -> tuple[Send, ...]:
+        """Return the answer to another asker of a request whose run has ended.
+
+        The run has answered its own request itself. The outbox of its end says to where, and for which wait.
+        """
+        caller = Caller.of(arrival.message)
+        if caller is None or arrival.message.hop > 1 or item.status not in ENDED:
+            return ()
+        place = answer_place(arrival.flow, caller.answer_to, caller).get(PLACE)
+        there = str(parse_destination(caller.reply_to)), place
+        ends = () if item.outbox is None else item.outbox.sends
+        if any((str(send.to), send.attributes.get(PLACE)) == there for send in ends):
+            return ()
+        if item.reset_at is not None and caller.requested_at > item.reset_at:
+            return self._sends(arrival, was_reset(caller), [caller])
+        return self.answer(arrival, item)
+
+    def of_work_of_another(self, arrival: Arrival) -> tuple[Send, ...]:
+        """Return the answer to another asker of a request that is at work. Its record cannot wait for the end."""
+        caller = Caller.of(arrival.message)
+        return () if caller is None else self._sends(arrival, at_work(caller), [caller])
 
     def turned_away(self, arrival: Arrival, verdict: Verdict, item: RunItem | None) -> tuple[Send, ...]:
         """Return the answer to a request that is not carried out, because another has the object.

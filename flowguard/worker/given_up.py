@@ -66,7 +66,7 @@ class GivenUp:
         waited = (self._services.clock.now() - since) * _MILLISECOND
         if waited >= arrival.flow.retention:
             return arrival._replace(problem=_outlasted(arrival, waited))
-        if (home := _home(arrival)) is None:
+        if (home := home_of(arrival)) is None:
             return kept(arrival, Verdict.CLAIMED, "SQS does not say which queue it was moved from", backs_off=True)
         if message.retry and message.first_error is None:
             message = message._replace(first_error=self._unknown(message))
@@ -92,7 +92,7 @@ class GivenUp:
         return acked(arrival, None, (send,))
 
 
-def _home(arrival: Arrival) -> Queue | None:
+def home_of(arrival: Arrival) -> Queue | None:
     """Return the queue that SQS moved the record from, or the inbox of its stage where SQS does not say it.
 
     None where that is no queue: everybody else who gets what is published there would get the record.

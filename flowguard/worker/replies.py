@@ -63,6 +63,18 @@ def not_carried_out(caller: Caller, verdict: Verdict) -> StoredEnd:
     return StoredEnd(caller.request_id, caller.requested_at, status, error=error)
 
 
+def at_work(caller: Caller) -> StoredEnd:
+    """Return the end for an asker whose request is at work already, for another one."""
+    error = "Ignored: the request is at work already, for another asker; ask again after its end"
+    return StoredEnd(caller.request_id, caller.requested_at, IGNORED, error=error)
+
+
+def was_reset(caller: Caller) -> StoredEnd:
+    """Return the end for an asker of a request whose result was reset before it asked."""
+    error = "Ignored: the result of this request id was reset; only a request with another id is carried out"
+    return StoredEnd(caller.request_id, caller.requested_at, IGNORED, error=error)
+
+
 def answer_place(flow: AnyFlow, answer_to: str | None, request: Caller | Message) -> dict[str, Attribute]:
     """Return the attribute that says what an answer of the flow is for, and whose work it was.
 

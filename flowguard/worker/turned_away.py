@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import assert_never
 
 from flowguard.errors import RunFailed, TextGone
+from flowguard.events import EventType
 from flowguard.flow import AnyFlow
-from flowguard.protocol.run import Refused, RunItem
+from flowguard.protocol.callers import Caller, asker_key
+from flowguard.protocol.run import ENDED, Refused, RunItem
 from flowguard.verdicts import Verdict
 from flowguard.worker import limits
 from flowguard.worker.caller_answers import CallerAnswers
@@ -45,7 +47,8 @@ class TurnedAway:
 
             if is_for_its_run(arrival.message, refused):
                 return Canceller(self._services).of_request(arrival, refused.verdict)
-        return self._refused(arrival, refused)
+        asked = None if refused.item is None else self._asked_meanwhile(arrival, refused.verdict, refused.item)
+        return self._refused(arrival, refused) if asked is None else asked
 
     def _refused(self, arrival: Arrival, refused: Refused) -> Ending:
         """Handle a claim that was refused. No second read is needed: the answer brought the item along."""
@@ -110,20 +113,56 @@ class TurnedAway:
         except TextGone as gone:
             return self._no_run.dead(arrival, gone, verdict)
 
-    def done(self, arrival: Arrival, item: RunItem) -> Ending:
-        """Acknowledge a hop that was committed before.
+    def _asked_meanwhile(self, arrival: Arrival, verdict: Verdict, item: RunItem) -> Ending | None:
+        """Return the ending of a request that is at work for another asker. None for any other.
 
-        Its worker may have died before it sent anything: send the outbox again.
+        ::
+
+            flow with callers          it is listed, and answered with the others
+            standard queue as inbox    it is sent there again, later, until the run has ended
+            FIFO queue, topic, call    none of these can wait: it is answered at once, IGNORED
+        """
+        if not _is_at_work_for_another(arrival, item):
+            return None
+        if item.callers is not None:
+            if self._caller_answers.attach(arrival, item):
+                self._emitter.emit(EventType.ATTACHED, arrival)
+                return acked(arrival, Verdict.ATTACHED)
+            self._emitter.emit(EventType.BUSY, arrival)
+            return kept(arrival, Verdict.BUSY, "the run that it has met takes no callers now", backs_off=True)
+        from flowguard.worker.asked_meanwhile import look_again  # few requests have two askers
+
+        if (send := look_again(self._services, arrival)) is not None:
+            return acked(arrival, verdict, (send,))
+        ending = self.done(arrival, item) if verdict is Verdict.DONE else acked(arrival, verdict)
+        return ending._replace(sends=(*ending.sends, *self._caller_answers.of_work_of_another(arrival)))
+
+    def done(self, arrival: Arrival, item: RunItem) -> Ending:
+        """Acknowledge a hop that was committed before. Another asker of a request whose run has ended is answered.
+
+        The hop's worker may have died before it sent anything: send the outbox again.
         """
         try:
             sends = item.unsent_at(arrival.message.hop)
             if arrival.message.hop == item.hop:
                 sends = (*self._caller_answers.answered(arrival, item), *sends)
+            sends = (*self._caller_answers.asked_after_end(arrival, item), *sends)
         except TextGone as gone:
             return self._no_run.dead(arrival, gone, Verdict.DONE)
         early = self._early.of_item(arrival, item)
         sends = self._early.sends(arrival, sends, early)
         return acked(arrival, Verdict.DONE, sends, item.result, str(item.lost or item.error or ""))
+
+
+def _is_at_work_for_another(arrival: Arrival, item: RunItem) -> bool:
+    """Answer whether a message asks for a run that goes on under its own request id, for another asker.
+
+    Until its end the item notes who has asked first. It notes nobody for a request that wanted no answer.
+    """
+    caller, request_id = Caller.of(arrival.message), arrival.message.request_id
+    if caller is None or arrival.message.hop > 1 or request_id != item.request_id or item.status in ENDED:
+        return False
+    return not caller.asks_as(item.askers.get(asker_key(request_id)))
 
 
 def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:

@@ -1641,6 +1641,14 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
+        r"^(worker\.turned_away\.(TurnedAway\._asked_meanwhile|_is_at_work_for_another)\b|worker\.asked_meanwhile\.|"
+        r"worker\.turned_away\.TurnedAway\.ending: (\w+ is None|refused\.item)|"
+        r"worker\.caller_answers\.CallerAnswers\.(asked_after_end|of_work_of_another)\b|"
+        r"protocol\.callers\.Caller\.asks_as\b)",
+        ("tests/worker/runtime/test_asked_twice.py",),
+        "no explored request has two askers",
+    ),
+    Elsewhere(
         r"^(worker\.caller_answers\.CallerAnswers\.(turned_away|lost)|worker\.no_run\.NoRun\.dead: .*GONE|"
         r"aws\.store\.DynamoDBStore\._refused: .*STALE)",
         ("tests/worker/runtime/test_turned_away.py", "tests/worker/test_caller_answers.py::test_where_nobody_knows"),

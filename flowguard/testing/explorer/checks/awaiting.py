@@ -13,7 +13,7 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import Wait
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Version
-from flowguard.testing.explorer.record.wait_messages import OF_STAGES, asks_in
+from flowguard.testing.explorer.record.wait_messages import OF_STAGES, asked_as, asks_in
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.message import Message
 
@@ -162,9 +162,9 @@ def nothing_is_asked_for_another_run(history: History, flows: Sequence[AnyFlow])
         if version.item is not None:
             working.setdefault((version.key, version.worker), []).append(version.item.request_id)
     for sent in history.posted:
-        if sent.id not in asks or not sent.call:
+        if (ask := asked_as(sent.attributes)) not in asks or not sent.call:
             continue
-        key, request = asks[sent.id]
+        key, request = asks[ask]
         worker = history.calls[sent.call - 1].worker
         by = working.get((key, worker), [request])
         is_its = request in by if history.deliveries[worker - 1].shared else request == by[-1]

@@ -111,9 +111,15 @@ def _letters(key: str, item: RunItem, dead: Collection[tuple[str, int, int]]) ->
         if given_up != wanted:
             yield Problem("I6", key, f"a run that gave up hop {failed.hop} has one dead letter of it", wanted, given_up)
     others = sum(failed is None or hop != failed.hop for _, hop, _ in dead)
-    is_over = is_undone(item) or (failed is None and item.cancelled_because is not None)
+    is_over = is_undone(item) or (failed is None and _was_cancelled(item))
     if others != (wanted := 0 if is_over else 1):
         yield Problem("I6", key, "a failed run has one dead letter", wanted, others)
+
+
+def _was_cancelled(item: RunItem) -> bool:
+    """Answer whether a failed run was cancelled. One that its cancelled request has begun has no note of it."""
+    by_its_request = item.error is not None and item.error.startswith(f"{Cancelled.__name__}: ")
+    return item.cancelled_because is not None or by_its_request
 
 
 def _may_wait(history: History, standing: Standing, key: str, item: RunItem) -> bool:

@@ -139,7 +139,7 @@ class Standing:
             return True
         if any(item.status is Status.FAILED for item in last_of_runs(history).values()):
             return True
-        asks = dict(asks_in(history))
+        asks = {request_id for (request_id, _), _ in asks_in(history)}
         left = [posted for posted in history.posted if posted.is_unsent]
         return any(as_sent(posted).to in self.inboxes or as_sent(posted).id in asks for posted in left)
 
@@ -309,10 +309,17 @@ def _next_requests_go_through(history: History) -> Iterator[Problem]:
 
 
 def _made_way(before: History, after: History, key: str) -> bool:
-    """Answer whether a new request of another flow took the object and was carried out."""
-    known = {version.item.request_id for version in before.versions if version.key == key and version.item is not None}
+    """Answer whether a new request of another flow took the object and was carried out.
+
+    It may have the id of an earlier one, where its flow names requests by their payload. Its time is another.
+    """
+    known = {_run(version.item) for version in before.versions if version.key == key and version.item is not None}
     later = (version.item for version in after.versions if version.key == key and version.item is not None)
-    return any(item.done and item.request_id not in known for item in later)
+    return any(item.done and _run(item) not in known for item in later)
+
+
+def _run(item: RunItem) -> tuple[str, int]:
+    return item.request_id, item.requested_at
 
 
 def _is_own(made: CallRecord, service: str) -> bool:

@@ -48,12 +48,21 @@ def asks_a_group(attributes: Mapping[str, Attribute]) -> bool:
     return place is not None and (order_parts(place.value) or ("", {}))[0] == GROUP
 
 
-def asks_in(history: History) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the id of each ask that was committed, with the key and the request id of its run."""
+def asked_as(attributes: Mapping[str, Attribute]) -> tuple[str, str]:
+    """Return what names an ask: its id, and its place with where the answer goes.
+
+    A flow may name its requests by their payload, so that two runs ask under one id.
+    """
+    request, place = attributes.get(REQUEST_ID), attributes.get(PLACE)
+    return "" if request is None else request.value, "" if place is None else place.value
+
+
+def asks_in(history: History) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Yield what names each ask that was committed, with the key and the request id of its run."""
     for version in history.versions:
         item = version.item
         if item is None or not item.done or item.outbox is None or item.outbox.request_id != item.request_id:
             continue
         for send in item.outbox.sends:
             if send.kind is Kind.ASK:
-                yield send.attributes[REQUEST_ID].value, (version.key, item.request_id)
+                yield asked_as(send.attributes), (version.key, item.request_id)
