@@ -52,7 +52,8 @@ class Due(NamedTuple):
 def dispatch(services: Services, emitter: Emitter, endings: list[Ending], *, have_copies: bool = False) -> list[Ending]:
     """Send all side messages, then deadlines, dead letters and asks, then the next hops.
 
-    A record that keeps any is not acked. ``have_copies`` says that a copy of each is in a queue.
+    A record that keeps any is not acked. ``have_copies`` says that a copy of each is in a queue. What this process has
+    sent for a record of a stream is not sent for its copy.
 
     ::
 
@@ -107,11 +108,14 @@ def _send(
         for place, ending in enumerate(endings)
         if ending.ack and ending.arrival is not None
         for send in ending.sends
-        if send.kind.phase == phase
+        if send.kind.phase == phase and not services.stream_sends.has(send, ending.envelope, ending.owner)
     ]
     if not due:
         return endings
     refused = send_or_park(services, emitter, [entry for _, entry in due])
+    for number, (place, entry) in enumerate(due):
+        if number not in refused:
+            services.stream_sends.note(entry.send, entry.envelope, endings[place].owner)
     answered = list(endings)
     for number, refusal in refused.items():
         place, (send, *_) = due[number]

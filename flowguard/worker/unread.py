@@ -107,11 +107,14 @@ def _has_waited(services: Services, envelope: Envelope) -> bool:
 
 
 def _is_sent(services: Services, emitter: Emitter, letter: Send, envelope: Envelope, why: str) -> bool:
-    """Send the letter, and answer whether it was taken."""
+    """Send the letter, and answer whether it was taken. One that was taken for an earlier copy is not sent again."""
+    if services.stream_sends.has(letter, envelope):
+        return True
     facts = {"kind": letter.kind.value, "to": str(letter.to), "id": letter.id, "delay": 0}
     if (refusal := _refusal(services, letter)) is not None:
         emitter.emit(EventType.NOT_SENT, None, **facts, why=refusal)
         return False
+    services.stream_sends.note(letter, envelope)
     emitter.emit(EventType.PARKED, None, record=envelope.message_id, **facts, why=why)
     return True
 

@@ -52,6 +52,12 @@ TESTED: Final = (
         "groups of a queue that are saved in parts, and what observers are told of an attempt",
     ),
     Elsewhere(
+        r"^worker\.(stream_sends\.|ending\.acked: .*owner|"
+        r"(dispatch|unread|commit_phase|turned_away)\..*(stream_sends|owner))",
+        ("tests/worker/test_stream_sends.py",),
+        "what was sent for records of streams, with which no shipped flow begins",
+    ),
+    Elsewhere(
         r"^worker\.(stream_copies\.|hop_memory\.Unsent\b|(?!external_answers\b)\w+\..*(\bqueued|Unsent|is_taken|turn_away))|"
         r"^protocol\.claims\.queued_key",
         (
