@@ -89,6 +89,7 @@ from flowguard.testing.explorer.run.worker import Threads, Worker
 from flowguard.wire.signing import simulated
 from flowguard.worker.denials import Denials
 from flowguard.worker.ports import Services
+from flowguard.worker.stream_sends import StreamSends
 
 PATIENCE: Final = 10.0
 """How long one invocation may take, in seconds of CPU, or may do nothing."""
@@ -398,7 +399,7 @@ class Sandbox:
     def functions(self, observer: Observer, is_awaited: Callable[[str], bool]) -> tuple[Functions, Functions]:
         """Return the functions of the flows and those of the older code, with services of their own for each schedule.
 
-        Both are the same where there is one version. Processes of each know for themselves what is refused.
+        Both are the same where there is one version. Processes of each know for themselves what is refused and sent.
         ``is_awaited`` answers whether a wait for the row of a token is committed.
         """
         made = self.made_tokens = MadeTokens(is_awaited)
@@ -412,7 +413,8 @@ class Sandbox:
         new = self.functions_for(services, self.flows)
         if self.old is None:
             return new, new
-        return new, self.functions_for(services._replace(denials=Denials()), self.old.flows)
+        of_old = services._replace(denials=Denials(), stream_sends=StreamSends())
+        return new, self.functions_for(of_old, self.old.flows)
 
     def functions_for(self, services: Services, flows: Sequence[AnyFlow]) -> Functions:
         read = Counter(function.queue for function in self.plain)
