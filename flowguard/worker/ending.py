@@ -48,8 +48,16 @@ def acked(
     owner: Owner | None = None,
 ) -> Ending:
     """Make the ending of a record that is acknowledged once ``sends`` are sent. ``owner`` has committed them."""
-    ending = Ending(arrival.envelope, ack=True, verdict=verdict, arrival=arrival, sends=sends, result=result, why=why)
-    return ending if owner is None else ending._replace(owner=owner)
+    return Ending(
+        arrival.envelope,
+        ack=True,
+        verdict=verdict,
+        arrival=arrival,
+        sends=sends,
+        result=result,
+        why=why,
+        owner=owner,
+    )
 
 
 def kept(arrival: Arrival, verdict: Verdict, why: str, *, backs_off: bool = False) -> Ending:
