@@ -45,7 +45,6 @@ from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.worker.alarm import Alarm, ThreadAlarm
 from flowguard.worker.asks import Calls, CommitAnswer
 from flowguard.worker.denials import Denials
-from flowguard.worker.stream_sends import StreamSends
 
 if TYPE_CHECKING:
     from flowguard.worker.place_store import PlaceStore
@@ -370,7 +369,7 @@ class Services(Value):
     draw: random.Random = fresh(default_factory=random.Random)  # for jitter; seeded where a run is to be repeatable
     alarm: Alarm = fresh(default_factory=ThreadAlarm)
     denials: Denials = fresh(default_factory=Denials)
-    stream_sends: StreamSends = fresh(default_factory=StreamSends)
+    stream_sends: dict[str, None] = fresh(default_factory=dict)  # what was sent for records of streams
     tables: ReadsTables | None = None
     """Reads the user's tables, for ``step.modify``."""
     signer: Signer = UNSIGNED

@@ -20,14 +20,14 @@ MOST_KNOWN: Final = 20_000
 
 
 class StreamSends:
-    """Remembers what was taken for as long as its process lives. Threads may share one.
+    """Remembers what was ``taken``, which lives as long as its process. Threads may share that.
 
-    What it has forgotten is sent once more, as after a crash or in another process.
+    What is forgotten is sent once more, as after a crash or in another process.
     """
 
-    def __init__(self, most: int = MOST_KNOWN) -> None:
+    def __init__(self, taken: dict[str, None], most: int = MOST_KNOWN) -> None:
+        self._taken = taken
         self._most = most
-        self._taken: dict[str, None] = {}
 
     def has(self, send: Send, envelope: Envelope, owner: Owner | None = None) -> bool:
         """Answer whether this was taken for an earlier copy of the record.
@@ -51,7 +51,8 @@ class StreamSends:
         self._taken.pop(key, None)
         self._taken[key] = None
         if len(self._taken) > self._most:
-            self._taken = dict.fromkeys(list(self._taken)[-(self._most // 2) :])
+            for old in list(self._taken)[: -(self._most // 2)]:
+                self._taken.pop(old, None)
 
 
 def _key(send: Send, envelope: Envelope, owner: Owner | None) -> str | None:
@@ -59,6 +60,6 @@ def _key(send: Send, envelope: Envelope, owner: Owner | None) -> str | None:
 
     The whole record counts: of one that nobody can read, the place alone may be that of a record of another shard.
     """
-    if not envelope.source.is_stream or (owner is None and send.kind is not Kind.DEAD):
+    if owner is None and send.kind is not Kind.DEAD:
         return None
     return digest_of(envelope.received["body"], owner, str(send.to), send.id)

@@ -14,7 +14,7 @@ from flowguard.sim.calls import intercept
 from flowguard.testing import kinesis_event
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.worker.stream_sends import StreamSends
-from tests.scene import START, Order, Scene, orders, record, scene
+from tests.scene import START, Order, Scene, orders, scene
 from tests.worker.runtime.mishaps import Died, dies_at, reject_once
 from tests.worker.test_stream_copies import refusing
 
@@ -47,7 +47,7 @@ def again_and_again(at: Scene, *behind: dict[str, Any]) -> None:
 
 
 def another_process(at: Scene) -> None:
-    at.handler = at.handler.using(at.handler._services._replace(stream_sends=StreamSends()))
+    at.handler = at.handler.using(at.handler._services._replace(stream_sends={}))
 
 
 # -- letters -----------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def of_another_stream(there: dict[str, Any]) -> Envelope:
 
 def test_a_letter_and_a_committed_message_are_known_again() -> None:
     [here] = opened(a_record(2))
-    sends = StreamSends()
+    sends = StreamSends({})
     sends.note(LETTER, here)
     sends.note(MAIL, here, MINE)
     assert sends.has(LETTER._replace(body="later"), here)
@@ -199,7 +199,7 @@ def test_a_letter_and_a_committed_message_are_known_again() -> None:
 )
 def test_another_one_is_not(differs: Callable[[StreamSends, Envelope], bool]) -> None:
     [here] = opened(a_record(2))
-    sends = StreamSends()
+    sends = StreamSends({})
     sends.note(LETTER, here)
     sends.note(MAIL, here, MINE)
     assert not differs(sends, here)
@@ -207,24 +207,31 @@ def test_another_one_is_not(differs: Callable[[StreamSends, Envelope], bool]) ->
 
 def test_nothing_is_remembered_of_messages_that_no_commit_has_but_letters() -> None:
     [here] = opened(a_record(2))
-    sends = StreamSends()
+    sends = StreamSends({})
     sends.note(MAIL, here)
     assert not sends.has(MAIL, here)
 
 
-def test_nothing_is_remembered_of_records_of_queues() -> None:
+def test_a_copy_from_a_queue_sends_once_more() -> None:
+    """The queue brings it where it was not acked: its worker has died, or was cut off."""
     with scene() as at:
-        [queued] = opened(record(at.message()))
-    sends = StreamSends()
-    sends.note(LETTER, queued)
-    sends.note(MAIL, queued, MINE)
-    assert not sends.has(LETTER, queued)
-    assert not sends.has(MAIL, queued, MINE)
+        for _ in range(COPIES):
+            assert at.deliver(at.message()) == [True]
+        assert (len(at.sent("emails")), at.handler._services.stream_sends) == (COPIES, {})
+
+
+@pytest.mark.usefixtures("denied_for_minutes")
+def test_so_does_a_letter() -> None:
+    with scene() as at:
+        at.receives = 3
+        for _ in range(COPIES):
+            assert at.deliver(at.message(stage="weigh")) == [True]
+        assert (len(at.sent("dead")), at.handler._services.stream_sends) == (COPIES, {})
 
 
 def test_the_older_half_is_forgotten_but_for_what_came_again() -> None:
     [here] = opened(a_record(2))
-    sends = StreamSends(most=4)
+    sends = StreamSends({}, most=4)
     letters = [LETTER._replace(id=f"{place}.dead") for place in range(5)]
     for letter in letters[:4]:
         sends.note(letter, here)

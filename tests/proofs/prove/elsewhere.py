@@ -53,7 +53,8 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.(stream_sends\.|ending\.acked: .*owner|"
-        r"dispatch\._send: \w+ not in \w+|(dispatch|unread|commit_phase|turned_away)\..*(stream_sends|owner))",
+        r"dispatch\.(stream_sends|_is_sent)\b|dispatch\._send: .*(\w+ not in \w+|known|_is_sent)|"
+        r"unread\._is_sent: .*known|(commit_phase|turned_away)\..*owner)",
         ("tests/worker/test_stream_sends.py",),
         "what was sent for records of streams, with which no shipped flow begins",
     ),

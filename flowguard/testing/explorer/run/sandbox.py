@@ -89,7 +89,6 @@ from flowguard.testing.explorer.run.worker import Threads, Worker
 from flowguard.wire.signing import simulated
 from flowguard.worker.denials import Denials
 from flowguard.worker.ports import Services
-from flowguard.worker.stream_sends import StreamSends
 
 PATIENCE: Final = 10.0
 """How long one invocation may take, in seconds of CPU, or may do nothing."""
@@ -413,7 +412,7 @@ class Sandbox:
         new = self.functions_for(services, self.flows)
         if self.old is None:
             return new, new
-        of_old = services._replace(denials=Denials(), stream_sends=StreamSends())
+        of_old = services._replace(denials=Denials(), stream_sends={})
         return new, self.functions_for(of_old, self.old.flows)
 
     def functions_for(self, services: Services, flows: Sequence[AnyFlow]) -> Functions:
