@@ -77,7 +77,8 @@ class CommitPhase:
             if answer.callers is not None:
                 sends = (*self._replies(arrival, commit, answer.callers, sends), *sends)
             onward = self._early.sends(arrival, sends, self._early.of_commit(arrival, claim, commit))
-            return acked(arrival, Verdict.CLAIMED, onward, commit.result, str(commit.error or ""))
+            why, owner = str(commit.error or ""), claim.item.owner
+            return acked(arrival, Verdict.CLAIMED, onward, commit.result, why, owner=owner)
         if isinstance(answer, Refused):
             self._emitter.emit(EventType.FENCED, arrival, by=answer.verdict.value)
             return self._turned_away.ending(arrival, answer)

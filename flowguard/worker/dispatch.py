@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from flowguard.errors import Reject, SendFailed
 from flowguard.flow import AnyFlow
@@ -16,6 +16,9 @@ from flowguard.worker.denials import place_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Refusal, Services
+
+if TYPE_CHECKING:
+    from flowguard.worker.stream_sends import StreamSends
 
 MOST_DUE: Final = 100
 """Sends that wait for those of further records, at most. To wait for more would save no call: ten go in each."""
@@ -52,7 +55,8 @@ class Due(NamedTuple):
 def dispatch(services: Services, emitter: Emitter, endings: list[Ending], *, have_copies: bool = False) -> list[Ending]:
     """Send all side messages, then deadlines, dead letters and asks, then the next hops.
 
-    A record that keeps any is not acked. ``have_copies`` says that a copy of each is in a queue.
+    A record that keeps any is not acked. ``have_copies`` says that a copy of each is in a queue. What this process has
+    sent for a record of a stream is not sent for its copy.
 
     ::
 
@@ -107,16 +111,34 @@ def _send(
         for place, ending in enumerate(endings)
         if ending.ack and ending.arrival is not None
         for send in ending.sends
-        if send.kind.phase == phase
+        if send.kind.phase == phase and not _is_sent(services, ending, send)
     ]
     if not due:
         return endings
     refused = send_or_park(services, emitter, [entry for _, entry in due])
+    for number, (place, entry) in enumerate(due):
+        if number not in refused and (known := stream_sends(services, entry.envelope)) is not None:
+            known.note(entry.send, entry.envelope, endings[place].owner)
     answered = list(endings)
     for number, refusal in refused.items():
         place, (send, *_) = due[number]
         answered[place] = endings[place].kept(f"not sent to {send.to}: {refusal.why}", for_minutes=refusal.for_minutes)
     return answered
+
+
+def stream_sends(services: Services, envelope: Envelope) -> StreamSends | None:
+    """Return what remembers the sends of a stream's record. None for another one."""
+    if not envelope.source.is_stream:
+        return None
+    from flowguard.worker.stream_sends import StreamSends  # most functions read no stream
+
+    return StreamSends(services.stream_sends)
+
+
+def _is_sent(services: Services, ending: Ending, send: Send) -> bool:
+    """Answer whether this process has sent it for an earlier copy of a stream's record."""
+    known = stream_sends(services, ending.envelope)
+    return known is not None and known.has(send, ending.envelope, ending.owner)
 
 
 def send_or_park(services: Services, emitter: Emitter, due: Sequence[Due]) -> Mapping[int, Refusal]:

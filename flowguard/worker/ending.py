@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flowguard.names.ids import Owner
 from flowguard.protocol.outbox import Send
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict, ResetVerdict, Verdict
@@ -29,6 +30,8 @@ class Ending(NamedTuple):
     backs_off: bool = False
     for_minutes: bool = False
     """The pause is of minutes: something is denied or not there, which a deployment may bring."""
+    owner: Owner | None = None
+    """The claim whose commit has ``sends``."""
 
     def kept(self, why: str, *, for_minutes: bool = False) -> Ending:
         """Return the ending of the same record, now to be delivered again after a pause."""
@@ -41,9 +44,20 @@ def acked(
     sends: tuple[Send, ...] = (),
     result: str | None = None,
     why: str = "",
+    *,
+    owner: Owner | None = None,
 ) -> Ending:
-    """Make the ending of a record that is acknowledged once ``sends`` are sent."""
-    return Ending(arrival.envelope, ack=True, verdict=verdict, arrival=arrival, sends=sends, result=result, why=why)
+    """Make the ending of a record that is acknowledged once ``sends`` are sent. ``owner`` has committed them."""
+    return Ending(
+        arrival.envelope,
+        ack=True,
+        verdict=verdict,
+        arrival=arrival,
+        sends=sends,
+        result=result,
+        why=why,
+        owner=owner,
+    )
 
 
 def kept(arrival: Arrival, verdict: Verdict, why: str, *, backs_off: bool = False) -> Ending:

@@ -359,17 +359,17 @@ class Sender(Protocol):
 
 
 class Services(Value):
-    """Everything that is handed in. It is immutable, and keeps nothing of messages between two invocations."""
+    """Everything that is handed in. It is immutable, and keeps nothing of messages but which were sent of streams."""
 
     store: Store
     sender: Sender
     clock: Clock = fresh(default_factory=SystemClock)
     ids: Ids = fresh(default_factory=RandomIds)
     observer: Observer = log
-    draw: random.Random = fresh(default_factory=random.Random)
-    """For jitter; seeded where a run is to be repeatable."""
+    draw: random.Random = fresh(default_factory=random.Random)  # for jitter; seeded where a run is to be repeatable
     alarm: Alarm = fresh(default_factory=ThreadAlarm)
     denials: Denials = fresh(default_factory=Denials)
+    stream_sends: dict[str, None] = fresh(default_factory=dict)  # what was sent for records of streams
     tables: ReadsTables | None = None
     """Reads the user's tables, for ``step.modify``."""
     signer: Signer = UNSIGNED
@@ -378,8 +378,7 @@ class Services(Value):
     """Whether handlers of stages with ``parallel`` run in threads. An AWS in memory takes one call at a time."""
     is_outage: Callable[[Exception], bool] = lambda error: False  # a service fails for now, whatever it is asked
     fails_for_now: Callable[[Exception], bool] = lambda error: False  # the call may succeed later, as it is
-    debug_sampled: bool = False
-    """Whether handlers log at DEBUG in runs whose trace is sampled."""
+    debug_sampled: bool = False  # whether handlers log at DEBUG in runs whose trace is sampled
     names: Names = AS_IN_CODE
     """The names of queues and topics at AWS, for where records come from."""
     run_table: str | None = None  # at AWS: its own changes begin no runs

@@ -151,7 +151,8 @@ class TurnedAway:
             return self._no_run.dead(arrival, gone, Verdict.DONE)
         early = self._early.of_item(arrival, item)
         sends = self._early.sends(arrival, sends, early)
-        return acked(arrival, Verdict.DONE, sends, item.result, str(item.lost or item.error or ""))
+        why = str(item.lost or item.error or "")
+        return acked(arrival, Verdict.DONE, sends, item.result, why, owner=item.owner)
 
 
 def _is_at_work_for_another(arrival: Arrival, item: RunItem) -> bool:

@@ -16,6 +16,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, WEAK
 from flowguard.wire.send_ids import digest_of
+from flowguard.worker.dispatch import stream_sends
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ports import Services
 from flowguard.worker.resend import as_it_came, resent
@@ -107,11 +108,16 @@ def _has_waited(services: Services, envelope: Envelope) -> bool:
 
 
 def _is_sent(services: Services, emitter: Emitter, letter: Send, envelope: Envelope, why: str) -> bool:
-    """Send the letter, and answer whether it was taken."""
+    """Send the letter, and answer whether it was taken. One that was taken for an earlier copy is not sent again."""
+    known = stream_sends(services, envelope)
+    if known is not None and known.has(letter, envelope):
+        return True
     facts = {"kind": letter.kind.value, "to": str(letter.to), "id": letter.id, "delay": 0}
     if (refusal := _refusal(services, letter)) is not None:
         emitter.emit(EventType.NOT_SENT, None, **facts, why=refusal)
         return False
+    if known is not None:
+        known.note(letter, envelope)
     emitter.emit(EventType.PARKED, None, record=envelope.message_id, **facts, why=why)
     return True
 

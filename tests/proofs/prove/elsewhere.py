@@ -52,6 +52,13 @@ TESTED: Final = (
         "groups of a queue that are saved in parts, and what observers are told of an attempt",
     ),
     Elsewhere(
+        r"^worker\.(stream_sends\.|ending\.acked: .*owner|"
+        r"dispatch\.(stream_sends|_is_sent)\b|dispatch\._send: .*(\w+ not in \w+|known|_is_sent)|"
+        r"unread\._is_sent: .*known|(commit_phase|turned_away)\..*owner)",
+        ("tests/worker/test_stream_sends.py",),
+        "what was sent for records of streams, with which no shipped flow begins",
+    ),
+    Elsewhere(
         r"^worker\.(stream_copies\.|hop_memory\.Unsent\b|(?!external_answers\b)\w+\..*(\bqueued|Unsent|is_taken|turn_away))|"
         r"^protocol\.claims\.queued_key",
         (

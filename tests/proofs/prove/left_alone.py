@@ -68,6 +68,7 @@ MODULES: Final = (
     "flowguard.worker.put_off",
     "flowguard.worker.kept_back",
     "flowguard.worker.stream_copies",
+    "flowguard.worker.stream_sends",
     "flowguard.worker.undeliverable",
     "flowguard.protocol.run",
     "flowguard.protocol.fields",

@@ -398,7 +398,7 @@ class Sandbox:
     def functions(self, observer: Observer, is_awaited: Callable[[str], bool]) -> tuple[Functions, Functions]:
         """Return the functions of the flows and those of the older code, with services of their own for each schedule.
 
-        Both are the same where there is one version. Processes of each know for themselves what is refused.
+        Both are the same where there is one version. Processes of each know for themselves what is refused and sent.
         ``is_awaited`` answers whether a wait for the row of a token is committed.
         """
         made = self.made_tokens = MadeTokens(is_awaited)
@@ -412,7 +412,8 @@ class Sandbox:
         new = self.functions_for(services, self.flows)
         if self.old is None:
             return new, new
-        return new, self.functions_for(services._replace(denials=Denials()), self.old.flows)
+        of_old = services._replace(denials=Denials(), stream_sends={})
+        return new, self.functions_for(of_old, self.old.flows)
 
     def functions_for(self, services: Services, flows: Sequence[AnyFlow]) -> Functions:
         read = Counter(function.queue for function in self.plain)
