@@ -71,7 +71,8 @@ class Answered:
     def _answer(self, request: Any, **_: Any) -> Any:
         self.waits.append(request.context.get("read_timeout"))
         self.now += self._took
-        headers, no_stream = self.headers, None
+        headers: Any = self.headers
+        no_stream = None
         answer: Any = AWSResponse(request.url, self._status, headers, no_stream)
         answer._content = b'{"__type": "InternalServerError"}'
         return answer
