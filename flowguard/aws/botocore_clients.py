@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any
 import botocore.session
 from botocore.config import Config
 
+from flowguard.aws.botocore_time import end_in_time
 from flowguard.aws.request_bodies import write_bodies
 from flowguard.aws.service_models import ServiceModels
 from flowguard.aws.transport.agent import AGENT
+from flowguard.aws.transport.connections import CONNECT_SECONDS, READ_SECONDS
 
 if TYPE_CHECKING:
     from boto3.session import Session
 
-_CONFIG = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=2, read_timeout=5, user_agent=AGENT)
+_CONFIG = Config(
+    retries={"mode": "standard", "max_attempts": 3},
+    connect_timeout=CONNECT_SECONDS,
+    read_timeout=READ_SECONDS,
+    user_agent=AGENT,
+)
 """A call that hangs must not use up the lease: botocore's own defaults wait for a minute. It would also put the user
 agent together anew each time: a quarter of a call's CPU."""
 
@@ -47,10 +54,14 @@ class BotocoreClients:
         return session
 
     def client(self, service: str, endpoint_url: str | None = None, *, once: bool = False) -> Any:
-        """Make a client. One of DynamoDB makes no call twice by itself where it is for calls made ``once``."""
+        """Make a client, whose calls end before their invocation does.
+
+        One of DynamoDB makes no call twice by itself where it is for calls made ``once``.
+        """
         create: Callable[..., Any] = self.session.create_client if self._session is None else self._session.client
-        if service != "dynamodb":
-            return create(service, config=_CONFIG, endpoint_url=endpoint_url)
-        client = create(service, config=_ONCE if once else _BY_CONSTRUCTION, endpoint_url=endpoint_url)
-        write_bodies(client)
+        config = _CONFIG if service != "dynamodb" else _ONCE if once else _BY_CONSTRUCTION
+        client = create(service, config=config, endpoint_url=endpoint_url)
+        end_in_time(client)
+        if service == "dynamodb":
+            write_bodies(client)
         return client

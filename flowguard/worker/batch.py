@@ -37,14 +37,13 @@ WARNING_MS = 1_000
 """How long before its end an invocation warns that it will be cut off."""
 
 HAND_BACK_RESERVE_MS: Final = 300
-"""With less left of an invocation, its records are seen again at their queues' own pace."""
+"""With less left of an invocation, its records are seen again at their queues' own pace. ``KEPT_MS`` leaves more."""
 
 _A_CALL: Final = 10
 """How many records are handed back before the time is looked at again."""
 
 _HELD: Final = "a record before it in its group stays in the queue"
 _NO_TIME: Final = "not enough time was left to begin it"
-
 
 Result = TypeVar("Result")
 
@@ -160,8 +159,9 @@ class Batch:
                 return orders.ending(envelope, self._routes.flow(order.address.flow), order)
             if (notice := envelope.notice) is not None:
                 return ObjectNotices(self._services, self._emitter, self._trust, self._routes).ending(envelope, notice)
-            arrival = self._arrival(envelope)
-            if not first and not self._has_time(arrival):
+            if first or self._has_time():
+                arrival = self._arrival(envelope)
+            if arrival is None or (not first and not self._has_time(arrival)):
                 return self._returned(envelope, _NO_TIME)
             return self._alone(arrival)
         except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
@@ -224,7 +224,8 @@ class Batch:
         try:
             if (order := read_order(envelope)) is not None:
                 return Turn(place, envelope, about=(order.address.flow, order.address.object_id))
-            if envelope.notice is not None or is_of_run_table(self._services, envelope):
+            is_late = not self._has_time()  # a key may have to be asked for to open it: only the first is, in its turn
+            if is_late or envelope.notice is not None or is_of_run_table(self._services, envelope):
                 return Turn(place, envelope)
             arrival = self._arrival(envelope)
         except Exception:
@@ -342,12 +343,12 @@ class Batch:
             self._emitter.emit(EventType.WEAK_ID, arrival)
         return arrival
 
-    def _has_time(self, arrival: Arrival) -> bool:
-        """Answer whether there is time for the stage: as long as it may take, or as it has taken in this invocation."""
-        if (left := self._budget.remaining()) is None:
-            return True
-        longest = self._longest.get(arrival.stage, 0) if arrival.stage is not None else 0
-        return left > self._due.reserve_ms + (_timeout(arrival) or longest)
+    def _has_time(self, arrival: Arrival | None = None) -> bool:
+        """Answer whether there is time for the stage, as long as it may take or has taken here. Without one: any."""
+        left, needs = self._budget.remaining(), 0
+        if arrival is not None and arrival.stage is not None:
+            needs = _timeout(arrival) or self._longest.get(arrival.stage, 0)
+        return left is None or left > self._due.reserve_ms + needs
 
     def _returned(self, envelope: Envelope, why: str) -> Ending:
         self._emitter.emit(EventType.RETURNED, None, record=envelope.message_id, why=why)
@@ -361,8 +362,7 @@ class Batch:
             if not ending.ack and (seconds := self._outages.again_in(ending)) is not None
         ]
         for start in range(0, len(due), _A_CALL):
-            left = self._budget.remaining()
-            if left is None or left >= HAND_BACK_RESERVE_MS:
+            if (left := self._budget.remaining()) is None or left >= HAND_BACK_RESERVE_MS:
                 self._services.sender.hand_back(due[start : start + _A_CALL])
 
     def _warning(self) -> Callable[[], None]:

@@ -64,8 +64,8 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "numbers of botocore's retry mode, with which the tests compare them": (
         *("aws/transport/json_client.py:MOST_ATTEMPTS", "aws/transport/retries.py:TOO_MANY"),
-        *("aws/transport/retries.py:CAPACITY", "aws/transport/retries.py:_LONGEST"),
-        "aws/transport/retries.py:_MOST_LONGER",
+        *("aws/transport/retries.py:CAPACITY", "aws/transport/retries.py:LONGEST"),
+        *("aws/transport/retries.py:MOST_LONGER", "aws/botocore_time.py:_ASKS_SECONDS"),
     ),
     "room that flowguard keeps in an item or a request": (
         *("aws/batch_calls.py:LARGEST_CALL", "aws/commit_texts.py:SMALLEST_ANSWER", "aws/items.py:KEPT_FREE"),

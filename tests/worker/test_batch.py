@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from flowguard.aws.transport.time_left import KEPT_MS
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
+from flowguard.errors import KeyUnavailable
 from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
 from flowguard.names.ids import Owner, RequestId
@@ -39,14 +41,15 @@ from flowguard.testing import sqs_event
 from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, ErrorNote
-from flowguard.worker.batch import Batch
+from flowguard.worker.batch import _NO_TIME, Batch
 from flowguard.worker.dispatch import MOST_DUE, RESERVE_MS, DueSends
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.patience import MANY_RECEIVES
 from flowguard.worker.place_store import PlaceStore
 from flowguard.worker.ports import Budget, CallerLists, Cancellations, Memos, Refusal, Services, Unlimited, Waits
-from flowguard.worker.routing import Routes
+from flowguard.worker.routing import Arrival, Routes
+from flowguard.worker.trust import STRICT, Trust
 
 
 class Order(BaseModel):
@@ -444,6 +447,30 @@ def test_the_first_record_is_begun_however_little_time_there_is_or_no_work_would
 def test_a_message_that_can_never_work_needs_no_time_of_a_stage() -> None:
     endings = run(Others(), record("o1"), record("o2", stage="orders/pay", hop=2), budget=Left(1_001))
     assert endings[1].why.startswith("OtherRelease: ")
+
+
+class SlowKeys(Routes):
+    """Routes whose records are sealed. Their keys are waited for until calls may wait no longer, and do not answer."""
+
+    def __init__(self, budget: Left) -> None:
+        super().__init__([Notes])
+        self.opened: list[str] = []
+        self._budget = budget
+
+    def resolve(self, envelope: Envelope, now: int, trust: Trust | None = STRICT) -> Arrival:
+        self.opened.append(envelope.message_id)
+        self._budget.ms = min(self._budget.ms, KEPT_MS)
+        raise KeyUnavailable("alias/x", "ReadTimeoutError")
+
+
+def test_a_record_is_not_even_opened_when_no_time_is_left_but_the_first() -> None:
+    """Each of them may be sealed by a key of its own, for which the key service is asked."""
+    others, budget = Others(), Left(35_000)
+    routes = SlowKeys(budget)
+    endings = Batch(routes, services(others), budget).run([record(name, "notes") for name in ("o1", "o2", "o3")])
+    assert routes.opened == ["o1"]
+    assert [ending.why.partition(":")[0] for ending in endings] == ["KeyUnavailable", *[_NO_TIME] * 2]
+    assert [shown.split(":")[0] for shown in others.asked] == ["show o1"], "all are handed back, in one call"
 
 
 def test_an_invocation_warns_before_it_is_cut_off_naming_the_message_it_is_in() -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ClientError
 
+from flowguard.errors import KeyUnavailable
 from flowguard.events import EventType
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -15,7 +16,9 @@ from flowguard.testing import sqs_event
 from flowguard.testing.context import FakeContext
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
+from flowguard.worker.routing import Arrival, Routes
 from flowguard.worker.together import Turn, waves
+from flowguard.worker.trust import Trust
 from tests.scene import Scene, scene
 from tests.worker.test_together import (
     BATCH,
@@ -99,6 +102,29 @@ def test_the_first_record_is_begun_though_the_claims_took_all_the_time(at: Scene
         assert at.deliver(*orders(at, 3), context=ten_seconds(at)) == [True, False, False]
     assert handled(at) == ["o0"]
     assert at.calls == [BATCH, UPDATE, BATCH], "the claim that it has is used, and those of the others are given back"
+
+
+@pytest.mark.parametrize(("took", "opened"), [(9_000, ["0", "0"]), (8_999, ["0", "1", "2"])])
+def test_a_record_is_not_even_opened_when_the_key_of_the_first_took_all_the_time(
+    at: Scene, monkeypatch: pytest.MonkeyPatch, took: int, opened: list[str]
+) -> None:
+    seen: list[str] = []
+    resolve = Routes.resolve
+
+    def slow(routes: Routes, envelope: Envelope, now: int, trust: Trust | None) -> Arrival:
+        if not seen:
+            at.clock.advance(ms=took)
+        arrival = resolve(routes, envelope, now, trust)
+        seen.append(arrival.message.object_id[1:])
+        if seen == ["0"]:
+            raise KeyUnavailable("alias/x", "ReadTimeoutError")
+        return arrival
+
+    monkeypatch.setattr(Routes, "resolve", slow)
+    at.deliver(*orders(at, 3), context=ten_seconds(at))
+    assert seen[: len(opened)] == opened
+    assert len(seen) >= len(opened)
+    assert (at.told(EventType.RETURNED) == 2) is (took == 9_000)
 
 
 def test_after_an_outage_what_has_no_time_either_is_left_alone_for_the_outage(at: Scene) -> None:

@@ -36,9 +36,9 @@ CAPACITY: Final = 500
 """What a client may spend on tries before successes have earned some of it back."""
 
 _PRICE, _PRICE_OF_THROTTLED = 14, 5
-_LONGEST: Final = 20.0
-_MOST_LONGER: Final = 5.0
-_AFTER: Final = "x-amz-retry-after"
+LONGEST: Final = 20.0
+MOST_LONGER: Final = 5.0
+AFTER: Final = "x-amz-retry-after"
 _DIGITS: Final = 15
 """More than these say no time."""
 
@@ -105,7 +105,7 @@ def delay(
 ) -> float:
     """Return how long (s) to wait after an attempt, counted from 1. ``draw`` returns 0 to 1."""
     scale = 1.0 if is_throttled(operation, failed) else service.backoff
-    waited = draw() * min(scale * 2.0 ** (attempt - 1), _LONGEST)
-    asked = failed.headers.get(_AFTER, "")
+    waited = draw() * min(scale * 2.0 ** (attempt - 1), LONGEST)
+    asked = failed.headers.get(AFTER, "")
     is_time = asked.isdecimal() and len(asked) <= _DIGITS
-    return max(waited, min(int(asked) / 1000, waited + _MOST_LONGER)) if is_time else waited
+    return max(waited, min(int(asked) / 1000, waited + MOST_LONGER)) if is_time else waited

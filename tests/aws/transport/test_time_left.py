@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import socket
 import threading
 import time
@@ -14,13 +15,16 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 
+from flowguard import Done, Flow, Outcome, Settings, Stage, Step
+from flowguard.aws.services import aws_services
 from flowguard.aws.transport import json_client
 from flowguard.aws.transport.connections import Connections
 from flowguard.aws.transport.time_left import KEPT_MS, LEAST_SECONDS, seconds_left, within
 from flowguard.callback_function import callback_handler
 from flowguard.errors import NotProcessed
 from flowguard.handler import lambda_handler
-from tests.aws.transport.clients import lean
+from flowguard.testing import batch, sqs_event
+from tests.aws.transport.clients import KEYS, REGION, LeanClients, lean
 from tests.aws.transport.served import Reply, answer, served
 from tests.scene import record, scene
 
@@ -40,7 +44,7 @@ class Context:
 
 @pytest.mark.parametrize(
     ("left", "expected"),
-    [(None, inf), (900_000, 899.7), (KEPT_MS + 250, 0.25), (KEPT_MS + 100, LEAST_SECONDS), (0, LEAST_SECONDS)],
+    [(None, inf), (900_000, 899.2), (KEPT_MS + 250, 0.25), (KEPT_MS + 100, LEAST_SECONDS), (0, LEAST_SECONDS)],
 )
 def test_what_is_left_is_without_what_the_worker_needs_and_never_nothing(left: int | None, expected: float) -> None:
     with within(lambda: left):
@@ -188,6 +192,54 @@ def test_the_next_call_of_a_connection_may_wait_as_usual() -> None:
         for seconds, expected in ((0.5, 0.5), (inf, 7), (9, 7)):
             connections.exchange(b"POST / HTTP/1.1\r\n\r\n", seconds)
             assert connections._kept[-1].connection.gettimeout() == pytest.approx(expected, abs=0.4)
+
+
+# -- what is kept
+
+
+URL: Final = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders"
+TAKEN: Final = {"Successful": [{"Id": "0"}, {"Id": "1"}], "Failed": []}
+
+
+class Price(Stage[dict[str, Any]], name="price"):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Orders(Flow, name="orders", object_id="order_id"):
+    stages = (Price,)
+
+
+class Ending:
+    """An invocation that ends at a moment, with a quarter of a second for calls that hang."""
+
+    aws_request_id = "an-invocation"
+
+    def __init__(self) -> None:
+        self._ends = time.monotonic() + KEPT_MS / 1_000 + 0.25
+
+    def get_remaining_time_in_millis(self) -> int:
+        return round((self._ends - time.monotonic()) * 1_000)
+
+
+@pytest.mark.parametrize("answered", [0, 1], ids=["its claim", "its commit, and the release after it"])
+def test_after_a_wait_that_ended_at_its_limit_all_records_are_hidden(answered: int) -> None:
+    """The name of their queue is looked up for that, over a connection that is not open yet."""
+    queue = Reply(answer(200, {"QueueUrl": URL})), Reply(answer(200, TAKEN))
+    with served(*[Reply(answer(200, {}))] * answered, SILENT) as dynamodb, served(*queue) as sqs:
+        clients = LeanClients(KEYS, REGION, {"dynamodb": dynamodb.url, "sqs": sqs.url})
+        handler = lambda_handler(Orders).using(aws_services(Settings(), clients))
+        context = Ending()
+        event = batch(*(sqs_event("orders", {"order_id": name}, message_id=name) for name in ("o1", "o2")))
+        for each in event["Records"]:
+            each["receiptHandle"] = "a-handle"
+        failures = handler(event, context)["batchItemFailures"]
+        assert len(failures) == 2
+        assert context.get_remaining_time_in_millis() > 0
+    assert len(dynamodb.requests) == (3 if answered else 1)
+    targets = [request.headers["x-amz-target"] for request in sqs.requests]
+    assert targets == ["AmazonSQS.GetQueueUrl", "AmazonSQS.ChangeMessageVisibilityBatch"]
+    assert len(json.loads(sqs.requests[1].body)["Entries"]) == 2
 
 
 # -- a connection that cannot be made

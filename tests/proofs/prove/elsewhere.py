@@ -1168,6 +1168,11 @@ TESTED: Final = (
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(
+        r"^aws\.botocore_time\.",
+        ("tests/aws/test_botocore_time.py",),
+        "the explored flows have no Lambda that counts their time",
+    ),
+    Elsewhere(
         r"^aws\.transport\.time_left\.",
         ("tests/aws/transport/test_time_left.py",),
         "the explored flows have no Lambda that counts their time",

@@ -170,6 +170,7 @@ MODULES: Final = (
     "flowguard.aws.commit_threads",
     "flowguard.aws.batch_reads",
     "flowguard.aws.partiql",
+    "flowguard.aws.botocore_time",
     "flowguard.aws.request_bodies",
     "flowguard.aws.service_models",
     "flowguard.aws.transport.answers",
