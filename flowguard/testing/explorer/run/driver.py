@@ -415,6 +415,7 @@ class _Driver:
                 _note_answer(worker, answer)
         except Killed:
             entry.died = True
+            self._sandbox.end_processes()
         except NotProcessed as left:
             entry.why, entry.raised_at = str(left), raising_site(left)
         except BaseException as error:  # the function crashed or exited: Lambda leaves the record in its queue

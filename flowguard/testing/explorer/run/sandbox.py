@@ -134,6 +134,9 @@ class Sandbox:
     the older code where there is one; ``all_flows`` are the flows of both versions, the newer last.
     """
 
+    _sent: Sequence[dict[str, None]] = ()
+    """What the processes of a schedule remember to have sent for streams, those of each version by themselves."""
+
     def __init__(
         self,
         explored: Iterable[AnyFlow | PlainFunction],
@@ -409,11 +412,17 @@ class Sandbox:
 
         services = self._services(tell)
         services = services._replace(tokens=made.noting(services.tokens))
-        new = self.functions_for(services, self.flows)
+        new, self._sent = self.functions_for(services, self.flows), (services.stream_sends,)
         if self.old is None:
             return new, new
         of_old = services._replace(denials=Denials(), stream_sends={})
+        self._sent = (*self._sent, of_old.stream_sends)
         return new, self.functions_for(of_old, self.old.flows)
+
+    def end_processes(self) -> None:
+        """Forget what was sent for streams. The next process knows nothing of what a killed one has sent."""
+        for sent in self._sent:
+            sent.clear()
 
     def functions_for(self, services: Services, flows: Sequence[AnyFlow]) -> Functions:
         read = Counter(function.queue for function in self.plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import boto3
@@ -45,6 +46,26 @@ class Tell(Stage[Price], name="tell", retry=SOON):
 
 class KeepPrices(Flow, name="keep-prices", object_id="sku", streams=(KinesisStream("prices"),)):
     stages = (Keep, Tell)
+
+
+class Approved(BaseModel):
+    approved: Any
+
+
+class Announce(Stage[Price], name="announce", then="keep-announced"):
+    def handle(self, price: Price, step: Step) -> Outcome:
+        step.send("prices-announced", {"sku": price.sku})
+        asked = step.ask("approvals", {"ref": step.answer_id("approved")})
+        return KeepAnnounced.when_all(approved=asked, within=timedelta(minutes=5))
+
+
+class KeepAnnounced(Stage[Approved], name="keep-announced"):
+    def handle(self, approved: Approved, step: Step) -> Outcome:
+        return Done()
+
+
+class AnnouncePrices(Flow, name="announce-prices", object_id="sku", streams=(KinesisStream("prices"),)):
+    stages = (Announce, KeepAnnounced)
 
 
 class Change(BaseModel):
@@ -215,3 +236,11 @@ def test_two_shards_do_not_wait_for_each_other() -> None:
         ],
     )
     assert shard_of(first) != shard_of(second)
+
+
+def test_a_process_that_is_killed_forgets_what_it_has_sent() -> None:
+    """Its record comes to another one, which sends once more under the same id."""
+    sends = "SendMessageBatch prices-announced"
+    for schedule, times in (("none", 1), ("x1", 1), ("a5", 2)):
+        trace = replay(AnnouncePrices, [kinesis(1, 3)], schedule, answers={"approved": True})
+        assert sum(sends in line for line in trace.timeline) == times, (schedule, trace.timeline)
