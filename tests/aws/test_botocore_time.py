@@ -119,8 +119,22 @@ def test_a_try_begins_if_the_last_ones_time_is_left_and_waits_for_no_longer(
     answered = Answered(monkeypatch, client, took=took)
     with answered.within(seconds), pytest.raises(ClientError):
         CALLS["kms"](client)
-    assert answered.waits[: len(waits)] == waits
+    assert answered.waits == waits
     assert answered.now <= 100 + max(seconds, took)
+
+
+def test_what_it_took_to_sign_is_no_longer_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of a container are renewed for that."""
+
+    def sign(**_: Any) -> None:
+        answered.now += 1.0
+
+    client = botocores("kms")
+    answered = Answered(monkeypatch, client, took=0.0, status=400)
+    client.meta.events.register("request-created.kms", sign)
+    with answered.within(3.0), pytest.raises(ClientError):
+        CALLS["kms"](client)
+    assert answered.waits == [2.0]
 
 
 def test_a_service_may_ask_for_a_longer_pause_than_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
