@@ -31,6 +31,7 @@ from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.run.shared_statements import written_in
 from flowguard.testing.explorer.run.worker import Worker
 
+_NO_TABLE: Final = "ResourceNotFoundException"
 _WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchExecuteStatement"})
 
 MOST_CALLS: Final = 2_000
@@ -247,6 +248,8 @@ class FaultInjector:
             if call.service in self._sandbox.elsewhere and not self._schedule.choices:
                 problem = f"calls {call.service} {call.operation}: moto, in which nothing is there, answers: {error}"
                 self._invocation.lack(made.site, problem, _fix(call))
+            elif made.error == _NO_TABLE and not (made.site.is_users or self._schedule.choices):
+                self._lacks_tables(made)
             raise
         made.applied += bool(answer.get("changed", True)) if call.service in OUTSIDE else 1
         made.error = None
@@ -254,6 +257,14 @@ class FaultInjector:
             self.effects[self.worker.work] += 1
         self._quietly(lambda: self._note_effects(made, call, answer))
         return answer
+
+    def _lacks_tables(self, made: CallRecord) -> None:
+        """Note the tables for which a stage records writes, and which nobody has named."""
+        for table in made.target.split(", "):
+            if table not in self._sandbox.hash_keys:
+                named = f"{{{table!r}: …}}"
+                fix = f"say its key: TABLES = {named} in the flow's module, tables={named} or --table {table}=…"
+                self._invocation.lack(made.site, f"a stage writes to the table {table!r}, which is not there", fix)
 
     def _quietly(self, step: Callable[[], Answer]) -> Answer:
         """Run a step whose calls are no calls of the run.

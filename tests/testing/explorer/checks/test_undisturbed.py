@@ -31,7 +31,7 @@ ORDER = seeded.Order(order_id="o1")
 
 
 def explored(flow: Any, **about: Any) -> Report:
-    return explore(flow, [ORDER], tables=seeded.TABLES, **{"bound": 0, "walks": 0, "for_good": False, **about})
+    return explore(flow, [ORDER], **{"tables": seeded.TABLES, "bound": 0, "walks": 0, "for_good": False, **about})
 
 
 def raises(event: Any, context: Any) -> None:
@@ -49,6 +49,23 @@ def test_a_flow_that_never_worked_is_found() -> None:
     assert any("KeyError" in line for line in violation.timeline) or violation.timeline
     assert "undisturbed: broken-one of o1 FAILED, KeyError" in str(report)
     assert report.as_json()["undisturbed"][0]["status"] == "FAILED"
+
+
+class Bill(Stage[seeded.Order], name="bill", inbox="orders"):
+    def handle(self, order: seeded.Order, step: Step) -> Outcome:
+        step.put("bills", {"order_id": order.order_id})
+        return Done()
+
+
+class Bills(Flow, name="bills", object_id="order_id"):
+    stages = (Bill,)
+
+
+def test_a_table_that_nobody_has_named_is_named_with_what_names_it() -> None:
+    (violation,) = explored(Bills).violations
+    assert violation.problems[0].text == "a stage writes to the table 'bills', which is not there"
+    assert violation.fix.endswith("or --table bills=…")
+    assert explored(Bills, tables={"bills": "order_id"}, most=1).ok
 
 
 @pytest.mark.proof("explores a flow")
