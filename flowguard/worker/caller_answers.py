@@ -75,10 +75,7 @@ class CallerAnswers:
         caller = Caller.of(arrival.message)
         if caller is None or arrival.message.hop > 1 or item.status not in ENDED:
             return ()
-        place = answer_place(arrival.flow, caller.answer_to, caller).get(PLACE)
-        there = str(parse_destination(caller.reply_to)), place
-        ends = () if item.outbox is None else item.outbox.sends
-        if any((str(send.to), send.attributes.get(PLACE)) == there for send in ends):
+        if _is_answered_by_run(arrival, item, caller):
             return ()
         if item.reset_at is not None and caller.requested_at > item.reset_at:
             return self._sends(arrival, was_reset(caller), [caller])
@@ -99,8 +96,10 @@ class CallerAnswers:
         if item is None or caller is None:
             return ()
         is_answered = verdict is Verdict.IGNORED or (verdict is Verdict.STALE and caller.answer_to is not None)
-        is_left = asker_key(request_id) in item.askers or (
-            item.outbox is not None and item.outbox.request_id == request_id
+        is_left = caller.asks_as(item.askers.get(asker_key(request_id))) or (
+            item.outbox is not None
+            and item.outbox.request_id == request_id
+            and _is_answered_by_run(arrival, item, caller)
         )
         return self._sends(arrival, not_carried_out(caller, verdict), [caller]) if is_answered and not is_left else ()
 
@@ -212,3 +211,10 @@ class CallerAnswers:
         for caller in waiting:
             end = not_carried_out(caller, Verdict.STALE)  # the same from any newer run
             self._send(arrival, caller.request_id, self._sends(arrival, end, [caller]))
+
+
+def _is_answered_by_run(arrival: Arrival, item: RunItem, caller: Caller) -> bool:
+    """Answer whether the item's outbox has an answer to this caller: the run's own end, for the one who asked first."""
+    there = str(parse_destination(caller.reply_to)), answer_place(arrival.flow, caller.answer_to, caller).get(PLACE)
+    sends = () if item.outbox is None else item.outbox.sends
+    return any((str(send.to), send.attributes.get(PLACE)) == there for send in sends)

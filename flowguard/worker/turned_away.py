@@ -122,19 +122,22 @@ class TurnedAway:
             standard queue as inbox    it is sent there again, later, until the run has ended
             FIFO queue, topic, call    none of these can wait: it is answered at once, IGNORED
         """
-        if not _is_at_work_for_another(arrival, item):
+        if not _is_at_work_for_another(arrival, verdict, item):
             return None
+        may_be_first = asker_key(arrival.message.request_id) not in item.askers and verdict is Verdict.DONE
+        ending = self.done(arrival, item) if may_be_first else acked(arrival, verdict)
         if item.callers is not None:
             if self._caller_answers.attach(arrival, item):
                 self._emitter.emit(EventType.ATTACHED, arrival)
-                return acked(arrival, Verdict.ATTACHED)
+                return ending._replace(verdict=Verdict.ATTACHED)
             self._emitter.emit(EventType.BUSY, arrival)
             return kept(arrival, Verdict.BUSY, "the run that it has met takes no callers now", backs_off=True)
         from flowguard.worker.asked_meanwhile import look_again  # few requests have two askers
 
         if (send := look_again(self._services, arrival)) is not None:
-            return acked(arrival, verdict, (send,))
-        ending = self.done(arrival, item) if verdict is Verdict.DONE else acked(arrival, verdict)
+            return ending._replace(sends=(*ending.sends, send))
+        if verdict is Verdict.DONE:
+            ending = self.done(arrival, item)
         return ending._replace(sends=(*ending.sends, *self._caller_answers.of_work_of_another(arrival)))
 
     def done(self, arrival: Arrival, item: RunItem) -> Ending:
@@ -155,15 +158,18 @@ class TurnedAway:
         return acked(arrival, Verdict.DONE, sends, item.result, why, owner=item.owner)
 
 
-def _is_at_work_for_another(arrival: Arrival, item: RunItem) -> bool:
+def _is_at_work_for_another(arrival: Arrival, verdict: Verdict, item: RunItem) -> bool:
     """Answer whether a message asks for a run that goes on under its own request id, for another asker.
 
-    Until its end the item notes who has asked first. It notes nobody for a request that wanted no answer.
+    Until its end the item notes who has asked first. It notes nobody for a request that wanted no answer, or whose
+    asker it has no room for: then a message may be a copy of the first asker's, so it waits for a hop at work, and
+    what a committed one has to send is sent once more.
     """
     caller, request_id = Caller.of(arrival.message), arrival.message.request_id
     if caller is None or arrival.message.hop > 1 or request_id != item.request_id or item.status in ENDED:
         return False
-    return not caller.asks_as(item.askers.get(asker_key(request_id)))
+    noted = item.askers.get(asker_key(request_id))
+    return not (caller.asks_as(noted) or (noted is None and verdict is Verdict.BUSY))
 
 
 def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:

@@ -148,6 +148,52 @@ def test_a_copy_of_the_first_request_does_not_come_again() -> None:
         assert again(at) == []
 
 
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_who_comes_again_while_a_newer_request_is_tried_again_is_told(*, has_ended: bool) -> None:
+    """The newer run answers those alone who are noted, or whom what it found is to answer."""
+
+    def fail(step: Step[OrderState]) -> None:
+        raise OSError("for now")
+
+    with scene(orders) as at:
+        at.aws.create_queue("carts")
+        at.deliver(at.message(**FIRST), at.message(**OTHER))
+        if has_ended:
+            finish(at, **FIRST)
+        at.sent("carts")
+        at.script.pricing = fail
+        at.deliver(at.newer())
+        at.sent("carts")
+        assert at.deliver(at.message(**OTHER)) == [True]
+        assert told(at) == [("other", "SUPERSEDED")]
+        assert at.deliver(at.message(**FIRST)) == [True]
+        assert told(at) == [], "the run that has the object answers it, or has"
+
+
+UNNOTED = waits("包裹" * 110)
+"""So long an id, with what it takes as JSON in JSON, finds no room in the item."""
+
+
+@pytest.mark.parametrize("flow", [orders, ignoring, shared])
+def test_a_copy_of_a_first_asker_who_is_not_noted_sends_what_its_dead_worker_had_to(flow: Make) -> None:
+    with scene(flow) as at:
+        at.aws.create_queue("carts")
+        with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
+            at.deliver(at.message(**UNNOTED))
+        assert at.item().askers == {}
+        assert at.deliver(at.message(**UNNOTED)) == [True]
+        assert len(at.sent("close-order")) == 1
+
+
+def test_a_copy_of_a_first_asker_who_is_not_noted_waits_for_the_worker_that_has_its_hop() -> None:
+    with scene(orders) as at:
+        at.aws.create_queue("carts")
+        with intercept(dies_at("TransactWriteItems")), pytest.raises(Died):
+            at.deliver(at.message(**UNNOTED))
+        assert at.deliver(at.message(**UNNOTED)) == [False]
+        assert again(at) == []
+
+
 def test_who_asks_while_the_first_stage_is_tried_again_comes_again() -> None:
     def fail(step: Step[OrderState]) -> None:
         raise OSError("for now")
