@@ -15,7 +15,10 @@ class Verdict(StrEnum):
     """The hop, or the whole run, was committed before: send what its outbox still holds, then ack."""
 
     BUSY = "BUSY"
-    """Another worker has the same attempt and its lease is alive: not acked, visible again when the lease ends."""
+    """Another worker has the same attempt and its lease is alive: not acked, visible again when the lease ends.
+
+    So is an attempt whose record of a FIFO queue comes before its delay is over, until that is.
+    """
 
     DUPLICATE = "DUPLICATE"
     """A copy of a hop or attempt that the run has left behind, or of a request that was sent again later: ack."""

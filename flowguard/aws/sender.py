@@ -74,14 +74,15 @@ class AWSSender:
             return {place: why for numbered in batch for place, why in self._try_batch(to, [numbered]).items()}
         return {place: refusal for place, _ in batch}
 
-    def postpone(self, envelope: Envelope, seconds: int) -> None:
-        if envelope.receipt_handle is not None and envelope.queue_arn is not None:
-            self.hide(envelope.queue_arn, envelope.receipt_handle, seconds)
+    def postpone(self, envelope: Envelope, seconds: int) -> str | None:
+        if envelope.receipt_handle is None or envelope.queue_arn is None:
+            return None
+        return self.hide(envelope.queue_arn, envelope.receipt_handle, seconds)
 
-    def hide(self, arn: str, receipt_handle: str, seconds: int) -> None:
-        """Hide a record of this queue for so many seconds from now, if SQS takes that."""
+    def hide(self, arn: str, receipt_handle: str, seconds: int) -> str | None:
+        """Hide a record of this queue for so many seconds from now. Return why SQS does not take that, if so."""
         request: Any = {"ReceiptHandle": receipt_handle, "VisibilityTimeout": _visibility(seconds)}
-        _if_taken(lambda: self._clients.sqs.change_message_visibility(QueueUrl=self.queue_url(arn), **request))
+        return _if_taken(lambda: self._clients.sqs.change_message_visibility(QueueUrl=self.queue_url(arn), **request))
 
     def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
         by_queue: dict[str, list[Any]] = {}
@@ -171,18 +172,19 @@ class AWSSender:
         return refusals
 
 
-def _if_taken(change: Callable[[], object]) -> None:
-    """Change when records are seen again. They are at the queue's own pace where AWS does not take it.
+def _if_taken(change: Callable[[], object]) -> str | None:
+    """Change when records are seen again. They are at the queue's own pace where AWS does not take it; return why.
 
     botocore's errors are named where something was raised: ``suppress`` would load them at each call.
     """
     try:
         try:
             change()
-        except (botocore_errors.ClientError, botocore_errors.BotoCoreError):
-            return
-    except botocore_errors.ErrorsNotLoaded:
-        return
+        except (botocore_errors.ClientError, botocore_errors.BotoCoreError) as error:
+            return refused_by(error).why
+    except botocore_errors.ErrorsNotLoaded as error:
+        return str(error)
+    return None
 
 
 def queue_entry(place: int, send: Send, *, fifo: bool) -> dict[str, Any]:

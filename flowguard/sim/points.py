@@ -80,8 +80,8 @@ class _Sender:
         self._passing(Point.BEFORE_DISPATCH, None)
         return self._sender.send(sends)
 
-    def postpone(self, envelope: Envelope, seconds: int) -> None:
-        self._sender.postpone(envelope, seconds)
+    def postpone(self, envelope: Envelope, seconds: int) -> str | None:
+        return self._sender.postpone(envelope, seconds)
 
     def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
         self._sender.hand_back(records)

@@ -13,7 +13,7 @@ from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.asks import Claiming, Judging, Way
 from flowguard.worker.caller_answers import CallerAnswers
-from flowguard.worker.claimed_again import goes_on
+from flowguard.worker.claimed_again import goes_on, resting
 from flowguard.worker.lifetimes import lifetimes_of, longest_lease
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.routing import Arrival
@@ -64,6 +64,8 @@ class ClaimPhase:
         claim = yield from self._asked(arrival, budget)
         while (onward := goes_on(arrival, claim)) is not None:
             arrival = onward
+            if (rests := resting(arrival, claim, self._services.clock.now())) is not None:
+                return arrival, rests
             claim = yield Claiming(self.request(arrival, budget))
         while (later := later_in_series(arrival.message, claim)) is not None:
             claim = yield from self._asked(arrival := arrival._replace(message=later), budget)
@@ -85,6 +87,8 @@ class ClaimPhase:
         claim: Claim | Refused = yield Judging(self.request(arrival, budget))
         while (onward := goes_on(arrival, claim)) is not None:
             arrival = onward
+            if (rests := resting(arrival, claim, self._services.clock.now())) is not None:
+                return arrival.message, rests
             claim = yield Judging(self.request(arrival, budget))
         while (later := later_in_series(arrival.message, claim)) is not None:
             claim = yield Judging(self.request(arrival := arrival._replace(message=later), budget))

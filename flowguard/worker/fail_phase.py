@@ -253,8 +253,9 @@ class FailPhase:
         back_off = BackOff(veiled(arrival.flow, note), now + then.delay * 1000)
         called = "" if arrival.envelope.is_fifo else attempt_key(claim.item, claim.item.retry + 1)
         self._services.store.release(claim, now, failed=True, rest=back_off, called_attempt=called)
-        self._services.sender.postpone(arrival.envelope, then.delay)
-        self._emitter.emit(EventType.RETRIED, arrival, error=note.type, **then.facts)
+        refusal = self._services.sender.postpone(arrival.envelope, then.delay)
+        not_hidden = {} if refusal is None else {"not_hidden": refusal}
+        self._emitter.emit(EventType.RETRIED, arrival, error=note.type, **then.facts, **not_hidden)
         return kept(arrival, Verdict.CLAIMED, str(note))
 
     def _tell(self, arrival: Arrival, claim: Claim, note: ErrorNote) -> None:

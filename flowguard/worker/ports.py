@@ -347,10 +347,10 @@ class Sender(Protocol):
         """Send all it can, in order for each destination. The answer has those that were not taken, by position."""
         ...
 
-    def postpone(self, envelope: Envelope, seconds: int) -> None:
+    def postpone(self, envelope: Envelope, seconds: int) -> str | None:
         """Let a record that stays in its queue be seen again after ``seconds``, not at the queue's own pace.
 
-        At most :data:`flowguard.retry.LONGEST_VISIBILITY`. Raises nothing: the queue brings the record in any case.
+        At most :data:`flowguard.retry.LONGEST_VISIBILITY`. Returns why the queue refuses, and brings it at its pace.
         """
 
     def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:

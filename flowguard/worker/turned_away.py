@@ -84,13 +84,13 @@ class TurnedAway:
                 assert_never(verdict)
 
     def _busy(self, arrival: Arrival, item: RunItem) -> Ending:
-        """Leave the record until the lease ends. Where that is over, the run takes no callers, maybe for days."""
+        """Leave the record until the lease or its rest ends. Where that is over, the run takes no callers now."""
         now = self._services.clock.now()
         if item.lease_until < now:
             return kept(arrival, Verdict.BUSY, "the run that it has met takes no callers now", backs_off=True)
         seconds = max(1, -((now - item.lease_until) // 1000))
         self._services.sender.postpone(arrival.envelope, seconds)
-        return kept(arrival, Verdict.BUSY, f"another worker has it for {seconds} s more")
+        return kept(arrival, Verdict.BUSY, f"another worker has it, or it rests, for {seconds} s more")
 
     def _begun_anew(self, arrival: Arrival, item: RunItem) -> Ending:
         """Acknowledge a message of a run that was reset.

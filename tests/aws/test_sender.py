@@ -411,7 +411,7 @@ def test_a_record_is_postponed_by_its_visibility(aws: AWSInProcess, sender: AWSS
     [delivered] = normalize(event)
     assert isinstance(delivered, Envelope)
     with intercept(Recorder()) as calls:
-        sender.postpone(delivered, 90)
+        assert sender.postpone(delivered, 90) is None
     assert calls.calls[-1].params["VisibilityTimeout"] == 90
     assert received(aws, "emails") == []
 
@@ -452,7 +452,7 @@ def test_a_record_that_cannot_be_postponed_comes_back_at_its_queues_own_pace(
         raise ClientError({"Error": {"Code": "ReceiptHandleIsInvalid", "Message": "no"}}, call.operation)
 
     with intercept(gone):
-        sender.postpone(record, 30)
+        assert "ReceiptHandleIsInvalid" in str(sender.postpone(record, 30))
 
 
 def test_records_are_handed_back_ten_of_a_queue_in_a_call(aws: AWSInProcess, sender: AWSSender) -> None:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from pydantic import BaseModel
 
 from flowguard import (
@@ -38,6 +39,7 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.testing import sns_to_sqs_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope, normalize
@@ -245,6 +247,22 @@ def test_an_answer_over_http_counts_once_and_a_copy_of_it_is_in_the_queue(shop: 
     assert shop.answers(url_event(token, {}, method="GET"))["statusCode"] == 200
     assert shop.run().wait is not None
     assert shop.run().wait.answered == {"decision"}  # type: ignore[union-attr]  # asked for above
+
+
+def test_an_answer_may_count_although_its_sender_got_a_503(shop: Shop) -> None:
+    """SQS had taken its copy before the table refused the write."""
+
+    def throttled(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem":
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, call.operation)
+        return proceed()
+
+    token, _ = shop.begin()
+    with intercept(throttled):
+        assert shop.post(token, {"answer": "no"})[0] == 503
+    shop.settle()
+    status, told = shop.post(token, {"answer": "yes"})
+    assert (status, told["verdict"]) == (200, "DUPLICATE")
 
 
 def test_a_function_that_dies_after_it_has_queued_an_answer_has_lost_nothing(shop: Shop) -> None:

@@ -837,6 +837,16 @@ TESTED: Final = (
         "FIFO queues whose records rest for minutes, and rows of a full history that are refused",
     ),
     Elsewhere(
+        r"^worker\.(claimed_again\.resting|claim_phase\.ClaimPhase\.(_attempt|judged): .*(\brests\b|resting))",
+        (
+            "tests/worker/runtime/test_fifo.py",
+            "tests/worker/runtime/test_given_up.py",
+            "tests/worker/runtime/test_two_ways.py",
+            "tests/worker/runtime/test_no_queue.py",
+        ),
+        "records of FIFO queues that SQS does not hide for as long as their runs rest",
+    ),
+    Elsewhere(
         r"^worker\.claim_phase\.ClaimPhase\.judged: .*goes_on",
         ("tests/worker/runtime/test_given_up.py",),
         "no outage of the explorer lasts until SQS gives records up",

@@ -10,6 +10,8 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
+from flowguard.destinations import Queue
+from flowguard.events import EventType
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Refused, Status
@@ -74,8 +76,69 @@ def test_a_fifo_record_that_comes_back_is_the_next_attempt_although_no_lease_has
     at.script.pricing = fail_for("o0")
     deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
     at.script.pricing = lambda step: None
+    at.clock.advance(seconds=20)
     assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([], [])
     assert [attempt for _, _, attempt in at.script.handled] == [1, 2]
+
+
+@pytest.mark.parametrize(("after", "rests"), [(0, 20), (1_500, 19), (19_000, 1), (19_001, None)])
+def test_a_fifo_record_that_comes_before_its_delay_is_over_is_hidden_again_without_an_attempt(
+    at: Scene, after: int, rests: int | None
+) -> None:
+    """SQS has refused to hide it for so long. It counts in seconds, so one that is a little early is in time."""
+    at.script.pricing = fail_for("o0")
+    deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
+    before = at.item("o0")
+    at.script.pricing = lambda step: None
+    at.clock.advance(ms=after)
+    back = ([], []) if rests is None else ([0, 1], [rests])
+    assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red"), fifo_record(order(at, 2), 1, "red")) == back
+    assert at.told(EventType.BUSY) == (rests is not None)
+    if rests is not None:
+        assert (at.item("o0"), at.item("o2"), len(at.script.handled)) == (before, None, 1)
+        at.clock.advance(seconds=rests)
+        assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([], [])
+    assert [attempt for name, run, attempt in at.script.handled if run == "run-o0"] == [1, 2]
+
+
+def test_a_fifo_record_whose_worker_has_a_clock_ahead_of_all_others_rests_for_no_longer(at: Scene) -> None:
+    at.script.pricing = fail_for("o0")
+    at.clock.advance(seconds=3_600)
+    deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
+    at.script.pricing = lambda step: None
+    at.clock.advance(seconds=20 - 3_600)
+    assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([], [])
+    assert [attempt for _, _, attempt in at.script.handled] == [1, 2]
+
+
+def test_a_request_in_a_fifo_queue_that_is_cancelled_ends_its_run_although_that_rests(
+    at: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at.flow.stage("price-order"), "inbox", Queue("price-order.fifo"))
+    at.script.pricing = fail_for("o0")
+    deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
+    assert deliver_fifo(at, fifo_record(order(at, 0, cancelled="not wanted"), 1, "red")) == ([], [])
+    item = at.item("o0")
+    assert item is not None
+    assert (item.status, len(at.script.handled)) == (Status.FAILED, 1)
+
+
+def test_a_retry_in_place_says_why_sqs_does_not_hide_its_record(at: Scene) -> None:
+    def throttled(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "ChangeMessageVisibility":
+            raise ClientError({"Error": {"Code": "RequestThrottled", "Message": "slow down"}}, call.operation)
+        return proceed()
+
+    at.script.pricing = fail_for("o0")
+    at.aws.create_queue("price-order.fifo", FifoQueue="true")
+    with intercept(throttled):
+        at.handler({"Records": [fifo_record(order(at, 0), 0, "red")]})
+    [retried] = [event.facts for event in at.tally.events if event.type is EventType.RETRIED]
+    assert "RequestThrottled" in retried["not_hidden"]
+    at.clock.advance(seconds=20)
+    deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
+    [_, retried] = [event.facts for event in at.tally.events if event.type is EventType.RETRIED]
+    assert dict(retried) == {"error": "RuntimeError", "delay": 20}
 
 
 def test_what_a_fifo_record_is_counted_to_is_not_noted_since_it_comes_back(at: Scene) -> None:
@@ -90,6 +153,7 @@ def test_the_last_attempt_of_a_fifo_record_ends_its_run_and_frees_its_group(at: 
     at.script.pricing = fail_for("o0")
     for _ in range(2):
         assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([0], [20])
+        at.clock.advance(seconds=20)
     records = [fifo_record(order(at, 0), 0, "red"), fifo_record(order(at, 2), 1, "red")]
     assert deliver_fifo(at, *records) == ([], [])
     item = at.item("o0")
@@ -105,6 +169,7 @@ def test_how_often_a_fifo_record_was_delivered_says_nothing_about_its_attempts(a
     for attempt in (1, 2):
         assert deliver_fifo(at, fifo_record(order(at, 2), 0, "red", receives=receives)) == ([0], [20])
         assert at.script.handled[-1] == ("price-order", "run-o2", attempt)
+        at.clock.advance(seconds=20)
     at.script.pricing = lambda step: None
     assert deliver_fifo(at, fifo_record(order(at, 2), 0, "red")) == ([], [])
     assert (at.sent("dead"), at.script.handled[-1][2]) == ([], 3)
@@ -114,6 +179,7 @@ def test_a_fifo_record_whose_worker_died_is_the_same_attempt_once_its_lease_is_o
     at.script.pricing = fail_for("o0")
     deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
     at.script.pricing = die
+    at.clock.advance(seconds=20)
     with pytest.raises(Died):
         deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
     at.script.pricing = lambda step: None

@@ -280,6 +280,7 @@ def test_the_attempts_of_a_fifo_record_are_those_of_its_item(at: Scene) -> None:
     arn = f"{record(message)['eventSourceARN']}.fifo"
     at.script.pricing = boom
     at.handler({"Records": [received(message, eventSourceARN=arn)]})
+    at.clock.advance(seconds=20)
     give_up(at, message, eventSourceARN=arn)
     [place] = came_back(at)
     assert (place["retry"], place["error"][0], at.told(EventType.FAILED)) == (1, "GivenUp", 0)
@@ -289,6 +290,19 @@ def test_the_attempts_of_a_fifo_record_are_those_of_its_item(at: Scene) -> None:
     kill(at, message, 2, eventSourceARN=arn)
     give_up(at, message, eventSourceARN=arn)
     assert at.told(EventType.FAILED) == 1
+
+
+def test_a_fifo_record_that_is_given_up_while_its_run_rests_goes_back_when_its_delay_is_over(at: Scene) -> None:
+    """There it would be the next attempt, which no note in the item keeps waiting."""
+    message = at.message()
+    arn = f"{record(message)['eventSourceARN']}.fifo"
+    at.script.pricing = boom
+    at.handler({"Records": [received(message, eventSourceARN=arn)]})
+    assert give_up(at, message, eventSourceARN=arn) != ACKED
+    assert came_back(at) == []
+    at.clock.advance(seconds=20)
+    assert give_up(at, message, eventSourceARN=arn) == ACKED
+    assert [place["retry"] for place in came_back(at)] == [1]
 
 
 def test_a_record_goes_back_with_the_error_of_an_attempt_that_has_failed_and_with_none_before(at: Scene) -> None:

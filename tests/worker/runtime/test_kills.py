@@ -184,6 +184,7 @@ def test_a_fifo_record_is_counted_at_the_attempt_of_its_item(at: Scene) -> None:
     arn = f"{record(message)['eventSourceARN']}.fifo"
     at.script.pricing = boom
     at.handler({"Records": [received(message, eventSourceARN=arn)]})
+    at.clock.advance(seconds=20)
     kill(at, message, MOST_KILLS, eventSourceARN=arn)
     at.handler({"Records": [received(message, eventSourceARN=arn)]})
     item = at.item()

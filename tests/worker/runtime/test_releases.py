@@ -224,6 +224,7 @@ def test_an_attempt_that_a_fifo_record_counts_in_the_item_is_one_too(monkeypatch
         for payload in (Order, OtherOrder):
             monkeypatch.setattr(at.flow.stage("price-order"), "payload", payload)
             deliver_fifo(at, fifo_record(at.message(), 0, "red", receives=3))
+            at.clock.advance(seconds=20)
         assert (status(at), at.sent("undo-order"), undoing.seen) == (Status.RUNNING, [], [])
         assert at.told(EventType.PARKED) == 1
 
