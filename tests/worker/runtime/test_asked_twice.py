@@ -180,7 +180,9 @@ def test_a_copy_of_a_first_asker_who_is_not_noted_sends_what_its_dead_worker_had
         at.aws.create_queue("carts")
         with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
             at.deliver(at.message(**UNNOTED))
-        assert at.item().askers == {}
+        item = at.item()
+        assert item is not None
+        assert item.askers == {}
         assert at.deliver(at.message(**UNNOTED)) == [True]
         assert len(at.sent("close-order")) == 1
 
