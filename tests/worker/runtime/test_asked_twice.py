@@ -170,6 +170,28 @@ def test_who_comes_again_while_a_newer_request_is_tried_again_is_told(*, has_end
         assert told(at) == [], "the run that has the object answers it, or has"
 
 
+def test_another_asker_sends_nothing_again_of_what_was_sent() -> None:
+    with scene(orders) as at:
+        at.aws.create_queue("carts")
+        at.deliver(at.message(**FIRST), at.message(**OTHER))
+        assert len(at.sent("close-order")) == 1
+
+
+def test_another_asker_of_a_run_whose_first_hop_is_behind_it_is_a_duplicate() -> None:
+    def fail(step: Step[OrderState]) -> None:
+        raise OSError("for now")
+
+    with scene(orders) as at:
+        at.aws.create_queue("carts")
+        at.deliver(at.message())
+        at.script.closing = fail
+        at.deliver(at.second())
+        at.deliver(at.message(**OTHER))
+        assert at.tally.events[-1].type is EventType.SENT
+        assert EventType.DUPLICATE in [event.type for event in at.tally.events]
+        assert EventType.DONE not in [event.type for event in at.tally.events]
+
+
 UNNOTED = waits("包裹" * 110)
 """So long an id, with what it takes as JSON in JSON, finds no room in the item."""
 
