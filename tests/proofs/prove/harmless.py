@@ -13,6 +13,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what is allowed is a set": (
         "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((queue for stage in flow.stages for queue in _queues_before(flow, stage))) → the other way round",
     ),
+    "a run behind its first hop has nothing unsent of it, and early answers are looked for once more": (
+        "worker.turned_away.TurnedAway._asked_meanwhile: verdict is Verdict.DONE → forced true",
+        "worker.turned_away.TurnedAway._asked_meanwhile: verdict is Verdict.DONE → forced true (2)",
+    ),
     "a flow without lanes has none to look for": ("flow.Flow.carried_from: LANE not in cls.carry → forced false",),
     "a call without limits asks for no places": (
         "once_function.OnceFunction._run: wanted → forced true",
