@@ -82,6 +82,7 @@ def test_each_client_of_flowguard_is_made_so(monkeypatch: pytest.MonkeyPatch) ->
     session = clients._botocore.session
     assert type(session.get_component("data_loader")) is ServiceModels
     monkeypatch.setattr(session, "create_client", create)
+    monkeypatch.setattr("flowguard.aws.botocore_clients.end_in_time", lambda client: None)
     for name in ("dynamodb", "events", "kms", "lambda_", "s3", "scheduler", "secretsmanager", "sns", "sqs", "ssm"):
         getattr(clients, name)
     assert asked == list(SERVICES)

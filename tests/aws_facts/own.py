@@ -41,7 +41,11 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
         *("protocol/places.py:UNSEEN_FOR", "protocol/places.py:LONGEST_LINE", "protocol/places.py:MOST_AT_ONCE"),
         *("wire/turn.py:_LONGEST_PLACE", "wire/turn.py:_LATEST", "worker/hop_places.py:_MS"),
-        *("worker/asked_meanwhile.py:_MILLISECOND", "worker/stream_sends.py:MOST_KNOWN", "worker/claimed_again.py:COUNTED_IN_MS"),
+        *(
+            "worker/asked_meanwhile.py:_MILLISECOND",
+            "worker/stream_sends.py:MOST_KNOWN",
+            "worker/claimed_again.py:COUNTED_IN_MS",
+        ),
         *("worker/look_times.py:SHORTEST_LOOK", "worker/look_times.py:UNCALLED_LOOK"),
         *("worker/hop_places.py:LEAST_IN_PLACE", "worker/look_times.py:MOST_LOOKERS"),
         *("worker/look_times.py:FIRST_LOOK", "worker/look_times.py:SELDOM"),

@@ -192,6 +192,15 @@ def test_another_asker_of_a_run_whose_first_hop_is_behind_it_is_a_duplicate() ->
         assert EventType.DONE not in [event.type for event in at.tally.events]
 
 
+def test_another_asker_of_a_hop_that_a_worker_has_comes_again() -> None:
+    with scene(orders) as at:
+        at.aws.create_queue("carts")
+        with intercept(dies_at("TransactWriteItems")), pytest.raises(Died):
+            at.deliver(at.message(**FIRST))
+        assert at.deliver(at.message(**OTHER)) == [True]
+        assert len(again(at)) == 1
+
+
 UNNOTED = waits("包裹" * 110)
 """So long an id, with what it takes as JSON in JSON, finds no room in the item."""
 
