@@ -347,7 +347,7 @@ class _CloudFormation(Template):
         logical_id = self.ids.camel("Function", function.name)
         self.resources[logical_id] = {
             "Type": "AWS::Lambda::Function",
-            **self._after_what_it_uses(function),
+            **self._after_what_it_uses(function, self.properties(function, role, log_group)),
             "Properties": {
                 **self.properties(function, role, log_group),
                 **({"TracingConfig": {"Mode": "Active"}} if self.options.tracing else {}),
@@ -378,8 +378,11 @@ class _CloudFormation(Template):
         if function.has_url:
             self._url(function, logical_id)
 
-    def _after_what_it_uses(self, function: FunctionNeed) -> Json:
-        labels = sorted(self.ids.camel(kind, name) for kind, name in self.made_before(function))
+    def _after_what_it_uses(self, function: FunctionNeed, properties: Json) -> Json:
+        """Let a function wait for what it uses, but for what its properties name: it waits for that in any case."""
+        named = json.dumps(properties)
+        made = sorted(self.ids.camel(kind, name) for kind, name in self.made_before(function))
+        labels = [label for label in made if f'"{label}"' not in named]
         return {"DependsOn": labels} if labels else {}
 
     def properties(self, function: FunctionNeed, role: Any, log_group: Any) -> Json:
@@ -573,7 +576,7 @@ class _Sam(_CloudFormation):
             }
         self.resources[logical_id] = {
             "Type": "AWS::Serverless::Function",
-            **self._after_what_it_uses(function),
+            **self._after_what_it_uses(function, {**self.properties(function, role, log_group), "Events": events}),
             "Properties": {
                 **self.properties(function, role, log_group),
                 "CodeUri": ".",

@@ -1664,7 +1664,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.turned_away\.(TurnedAway\._asked_meanwhile|_is_at_work_for_another)\b|worker\.asked_meanwhile\.|"
-        r"worker\.turned_away\.TurnedAway\.ending: (\w+ is None|refused\.item)|"
+        r"worker\.turned_away\.TurnedAway\.ending: (\w+ is None|\w+\.item)|"
         r"worker\.caller_answers\.CallerAnswers\.(asked_after_end|of_work_of_another)\b|"
         r"protocol\.callers\.Caller\.asks_as\b)",
         ("tests/worker/runtime/test_asked_twice.py",),
