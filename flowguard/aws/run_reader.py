@@ -55,7 +55,7 @@ class UnreadableRun(Unusable):
 
 @contextmanager
 def readable(flow: str, object_id: str) -> Iterator[None]:
-    """Raise :class:`UnreadableRun` if reading the item, or what its run waits for, fails in this version."""
+    """Turn what this version cannot read of a run into :class:`UnreadableRun`, which names the run and the reason."""
     try:
         yield
     except (TextGone, OtherRelease, SettingsError) as error:

@@ -65,6 +65,20 @@ NOTICE_FACTS: Final = (
         by_hand="Needs a bucket that sends its events to a bus and to a queue.",
     ),
     Fact(
+        name="s3-notice-versions",
+        sentence="In a bucket that keeps versions, `LifecycleExpiration:Delete` tells that a version was deleted for "
+        "good, and so does `ObjectRemoved:Delete`; the object may still be there. `DeleteMarkerCreated` of either "
+        "tells that the object is gone.",
+        source=Document(
+            "Configuring S3 Lifecycle event notifications",
+            f"{_GUIDE}/lifecycle-configure-notification.html",
+        ),
+        read="2026-12",
+        relied_on_by=("wire/object_events.py:change_id",),
+        engines=NOWHERE,
+        by_hand="Needs a bucket that keeps versions, and a rule of its life, which takes a day.",
+    ),
+    Fact(
         name="s3-notice-test",
         sentence="When the notices of a bucket are set up, each destination gets a message whose `Event` is "
         "`s3:TestEvent`, with `Service` and `Bucket`, and without records.",

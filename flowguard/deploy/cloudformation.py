@@ -345,11 +345,12 @@ class _CloudFormation(Template):
 
     def add_function(self, function: FunctionNeed, role: Any, log_group: Any) -> None:
         logical_id = self.ids.camel("Function", function.name)
+        properties = self.properties(function, role, log_group)
         self.resources[logical_id] = {
             "Type": "AWS::Lambda::Function",
-            **self._after_what_it_uses(function, self.properties(function, role, log_group)),
+            **self._after_what_it_uses(function, properties),
             "Properties": {
-                **self.properties(function, role, log_group),
+                **properties,
                 **({"TracingConfig": {"Mode": "Active"}} if self.options.tracing else {}),
                 "Code": {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}},
             },

@@ -442,7 +442,7 @@ class DeployOptions(Frozen):
     topics: dict[str, TopicOptions] = {}
     streams: dict[str, StreamOptions] = {}
     secrets: dict[str, SecretOptions] = {}
-    schedule_groups: dict[str, ScheduleGroupOptions] = {}
+    schedule_groups: dict[Annotated[str, Field(pattern=SCHEDULE_GROUP)], ScheduleGroupOptions] = {}
     schedules: dict[str, ScheduleOptions] = {}
 
     @field_validator("tags")

@@ -89,13 +89,13 @@ class Parts:
         Of functions that send to each other the later one is made without waiting: what it sends to may come after it.
         """
         needed = self._needed()
-        for label, after in self._used():
+        for label, after in self._waiting_functions():
             if self._part[label] not in _all_needed(needed, self._part[after]):
                 needed[self._part[label]].add(self._part[after])
         return needed
 
-    def _used(self) -> Iterator[tuple[str, str]]:
-        """Yield each function with what it uses."""
+    def _waiting_functions(self) -> Iterator[tuple[str, str]]:
+        """Yield pairs of logical ids: a function, and a resource that it waits for (``DependsOn``)."""
         for label, resource in self._resources.items():
             if resource["Type"] == _FUNCTION:
                 yield from ((label, after) for after in resource.get("DependsOn", []))

@@ -296,7 +296,7 @@ class LockedRow:
         return values
 
     def written(self, values: Mapping[str, str | int]) -> bool:
-        """Write the row. Raises :class:`RunFailed` if another table has the name now, or none."""
+        """Write the row. Raises :class:`RunFailed` if the table was renamed, replaced or dropped since the lock."""
         try:
             if self._rows(WRITE_SAME, {**values, **self._locked_in}):
                 return True

@@ -23,9 +23,10 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def look_again(services: Services, arrival: Arrival) -> Send | None:
-    """Build the same request once more, for later. Its delay grows with what it has waited, to 15 minutes at most.
+    """Return the send that puts the request back into its queue, to look again later whether the run has ended.
 
-    None for an inbox that delays nothing, a message too large for it, and a request that has waited for the retention.
+    The delay grows with the time it has waited, up to 15 minutes. Returns None if the inbox cannot delay messages, the
+    message would be too large, or the request has waited for the flow's retention.
     """
     home, envelope, now = home_of(arrival), arrival.envelope, services.clock.now()
     since = arrival.message.since or (now if envelope.sent_at is None else envelope.sent_at)

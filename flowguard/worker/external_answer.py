@@ -22,7 +22,7 @@ class ExternalAnswer(NamedTuple):
     names: tuple[str, ...] = ()
     """The names that it may be the answer to; none stand for all."""
     only: tuple[str, str, int] | None = None
-    """The only run that gets the answer, by object, request id and time (:attr:`AnswerAddress.run`). None for all."""
+    """Object, request id and time (ms) of the one run that gets the answer. If None, every waiting run gets it."""
 
     def is_for(self, row: AwaitingRow) -> bool:
         """Answer whether its sender may answer what the row awaits. It may mean another run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -121,6 +122,17 @@ def test_what_a_former_group_has_scheduled_may_still_use_the_role(form: str, rul
     assert statement["Condition"]["StringEquals"]["aws:SourceArn"] == trusted
     unused = [note for note in needed.notes if "schedule_groups" in note]
     assert unused == ["the options say [schedule_groups.others], and nothing here is called that; it has no effect"]
+
+
+def test_a_group_whose_name_aws_does_not_take_is_refused(tmp_path: Path) -> None:
+    """It would stand in the role's trust alone, and nobody would notice what is lost."""
+    file = tmp_path / "options.toml"
+    file.write_text('[schedule_groups."a b"]\nformer = true\n')
+    with pytest.raises(CannotDeploy) as refused:
+        DeployOptions.read(file)
+    assert refused.value.problems == (
+        "schedule_groups.a b is no name of a group of schedules: up to 64 of a-z, A-Z, 0-9, _, . and -",
+    )
 
 
 def test_another_deployment_has_other_names() -> None:

@@ -415,13 +415,14 @@ class _Driver:
                 _note_answer(worker, answer)
         except Killed:
             entry.died = True
-            self._sandbox.end_processes()
         except NotProcessed as left:
             entry.why, entry.raised_at = str(left), raising_site(left)
         except BaseException as error:  # the function crashed or exited: Lambda leaves the record in its queue
             entry.why, entry.raised_at = f"{type(error).__name__}: {error}", raising_site(error)
             if (debugger := self._sandbox.invocation.debugger) is not None:
                 debugger.raised(error)
+        if entry.died:
+            self._sandbox.end_processes()
         for other in worker.entries[1:]:
             other.died, other.last, other.why = entry.died, entry.last, entry.why
         if not worker.is_abandoned:

@@ -135,7 +135,7 @@ class Choose(Stage[Quotes], name="choose", inbox="orders"):
     def handle(self, quotes: Quotes, step: Step) -> Outcome:
         if self.refuses and quotes.near is None:
             raise Reject("too far away")
-        return Done({"price": quotes.near + 1})  # type: ignore[operator]  # the mistake
+        return Done({"price": quotes.near + 1})  # type: ignore[operator]  # what is to be found
 
 
 class Choices(Flow, name="choices", object_id="order_id"):
