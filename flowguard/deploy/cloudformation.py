@@ -545,11 +545,15 @@ def _event_of(stream: StreamNeed) -> str:
     return "MSK" if stream.kafka.cluster is not None else "SelfManagedKafka"
 
 
+_FOR_LINTERS: Final = {"cfn-lint": {"config": {"ignore_checks": ["W3005"]}}}
+"""Functions wait for queues that their events name: SAM makes mappings of events, so the function itself names none."""
+
+
 class _Sam(_CloudFormation):
     """The template with functions of SAM, which builds and packs their code."""
 
     def transform(self) -> Json:
-        return {"Transform": "AWS::Serverless-2016-10-31"}
+        return {"Transform": "AWS::Serverless-2016-10-31", "Metadata": _FOR_LINTERS}
 
     def code_parameters(self) -> Json:
         return {}
@@ -575,11 +579,12 @@ class _Sam(_CloudFormation):
                     **(kafka_event(topic, function.name) if (topic := stream.kafka) is not None else {}),
                 },
             }
+        properties = self.properties(function, role, log_group)
         self.resources[logical_id] = {
             "Type": "AWS::Serverless::Function",
-            **self._after_what_it_uses(function, {**self.properties(function, role, log_group), "Events": events}),
+            **self._after_what_it_uses(function, properties),
             "Properties": {
-                **self.properties(function, role, log_group),
+                **properties,
                 "CodeUri": ".",
                 **({"Tracing": "Active"} if self.options.tracing else {}),
                 **({"Events": events} if events else {}),

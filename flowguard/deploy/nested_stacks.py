@@ -29,7 +29,7 @@ _NAMED_FOR_THEM: Final = ("-dead-letters", "-dead-letters.fifo", "-undelivered",
 
 
 def split(whole: Json, flows: list[str], queues: Mapping[str, str]) -> dict[str, Json]:
-    """Return the templates by the names of their files: the parent, and those of its nested stacks.
+    """Return the templates of the parent and of its nested stacks, by the names of their files.
 
     ``queues`` are the flows of queues whose tag does not say it (:func:`places_of`). Raises :class:`CannotDeploy` where
     a stack needs more of others than a template may have parameters.

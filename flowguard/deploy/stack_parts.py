@@ -95,7 +95,7 @@ class Parts:
         return needed
 
     def _waiting_functions(self) -> Iterator[tuple[str, str]]:
-        """Yield pairs of logical ids: a function, and a resource that it waits for (``DependsOn``)."""
+        """Yield the logical ids of each function and of each resource in its ``DependsOn``."""
         for label, resource in self._resources.items():
             if resource["Type"] == _FUNCTION:
                 yield from ((label, after) for after in resource.get("DependsOn", []))

@@ -214,7 +214,7 @@ class CallerAnswers:
 
 
 def _is_answered_by_run(arrival: Arrival, item: RunItem, caller: Caller) -> bool:
-    """Answer whether the item's outbox has an answer to this caller: the run's own end, for the one who asked first."""
+    """Answer whether the item's outbox has an answer to this caller, which then has asked first."""
     there = str(parse_destination(caller.reply_to)), answer_place(arrival.flow, caller.answer_to, caller).get(PLACE)
     sends = () if item.outbox is None else item.outbox.sends
     return any((str(send.to), send.attributes.get(PLACE)) == there for send in sends)

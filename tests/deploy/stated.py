@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 Facts = dict[tuple[str, str], dict[str, Any]]
@@ -43,12 +43,20 @@ ALONE: Final = ("permission", "order")
 """Kinds that a format has for itself: SAM and Terraform add permissions, and Terraform says more of the order."""
 
 
+def _named_by(resource: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[str]:
+    """What a function waits for without a word, since its properties name it. Those of SAM's events are mappings'."""
+    if resource["Type"] in ("AWS::Lambda::Function", "AWS::Serverless::Function"):
+        text = json.dumps({name: value for name, value in resource["Properties"].items() if name != "Events"})
+        used = ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::SNS::Topic")
+        yield from (key for key, each in resources.items() if each["Type"] in used and f'"{key}"' in text)
+
+
 def _cloudformation(resources: Mapping[str, Any]) -> Facts:
     names = {key: _name_of(one, key, resources) for key, one in resources.items()}
     facts: Facts = {}
     for key, resource in resources.items():
         own = _resolved(resource["Properties"], names)
-        after = sorted(names[one] for one in resource.get("DependsOn", ()))
+        after = sorted(names[one] for one in (*resource.get("DependsOn", ()), *_named_by(resource, resources)))
         kept = (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy"))
         facts |= _of_cloudformation(resource["Type"], names[key], own, after)
         if resource["Type"] == "AWS::Logs::LogGroup":

@@ -184,7 +184,7 @@ def test_new_code_of_a_function_runs_when_what_it_uses_is_there(name: str, form:
     for function in needed.functions:
         used = {(each.target, each.name) for each in function.permissions}
         after = facts.get(("order", f"<function {function.name}>"), {"after": []})["after"]
-        assert sorted(set(after) & made.keys()) == sorted(place for place, key in made.items() if key in used)
+        assert {place for place, key in made.items() if key in used} <= set(after), function.name
         assert all(each in made or each.startswith("<aws_iam") for each in after), function.name
 
 

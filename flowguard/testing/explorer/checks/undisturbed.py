@@ -51,7 +51,7 @@ class UndisturbedEnd(NamedTuple):
 
 
 def undisturbed_ends(history: History) -> tuple[UndisturbedEnd, ...]:
-    """Return the end of each run, of each record that a plain function reads, and of each that no stage could read."""
+    """Return the ends of runs, of records that plain functions read and of those that no stage could read."""
     return (*_runs(history), *_records(history), *_unread(history))
 
 
