@@ -90,7 +90,10 @@ def check_asked_codecs(needed: Deployment) -> Iterator[LiveFinding]:
 
 
 def _doubts(flows: Iterable[AnyFlow]) -> Iterator[tuple[AnyFlow, AnyFlow, str, str]]:
-    """Yield each asking flow with the asked one, why it may not open the answer, and the cure. An alias may be of any key."""
+    """Yield each asking flow with the asked one, why it may not open the answer, and the cure.
+
+    An alias may be of any key.
+    """
     for asking, asked in _asks(flows):
         ours, theirs = asking.codec, asked.codec
         if isinstance(ours, Encrypted) and isinstance(theirs, Encrypted):
