@@ -594,18 +594,15 @@ def _shared_letter_notes(flows: Sequence[AnyFlow], plan: QueuePlan) -> Iterator[
     kept = {queue.name: timedelta(seconds=queue.retention) for queue in plan.queues if queue.made}
     for flow in flows:
         name = flow.dead_letters.short_name if isinstance(flow.dead_letters, Queue) else ""
-        lives = max(2 * flow.retention, flow.remember or timedelta())
-        if lives < kept.get(name, lives) and (others := [each.name for each in flows if _shares(each, flow)]):
+        lives = flow.remember or 2 * flow.retention
+        if lives < kept.get(name, lives):
+            others = [each.name for each in flows if each is not flow and each.dead_letters == flow.dead_letters]
             yield (
                 f"{flow.name} shares the dead letters {name!r} with {', '.join(others)}, so they are kept for "
                 f"{spoken(kept[name])}, and its run items for {spoken(lives)}: a letter of a first stage that is "
                 "redriven after that begins a new run, and one of a later stage comes back; give "
                 f"{flow.name} dead letters of its own, or a longer retention="
             )
-
-
-def _shares(flow: AnyFlow, other: AnyFlow) -> bool:
-    return flow is not other and flow.dead_letters == other.dead_letters
 
 
 def _days(seconds: int) -> str:

@@ -89,16 +89,11 @@ class Parts:
         Of functions that send to each other the later one is made without waiting: what it sends to may come after it.
         """
         needed = self._needed()
-        for label, after in self._waiting_functions():
-            if self._part[label] not in _all_needed(needed, self._part[after]):
-                needed[self._part[label]].add(self._part[after])
-        return needed
-
-    def _waiting_functions(self) -> Iterator[tuple[str, str]]:
-        """Yield the logical ids of each function and of each resource in its ``DependsOn``."""
         for label, resource in self._resources.items():
-            if resource["Type"] == _FUNCTION:
-                yield from ((label, after) for after in resource.get("DependsOn", []))
+            for after in resource.get("DependsOn", []):
+                if self._part[label] not in _all_needed(needed, self._part[after]):
+                    needed[self._part[label]].add(self._part[after])
+        return needed
 
     def _needed(self) -> dict[str, set[str]]:
         needed: dict[str, set[str]] = {name: set() for name in self._part.values()}

@@ -162,14 +162,13 @@ def _is_at_work_for_another(arrival: Arrival, verdict: Verdict, item: RunItem) -
     """Answer whether a message asks for a run that goes on under its own request id, for another asker.
 
     Until its end the item notes who has asked first. It notes nobody for a request that wanted no answer, or whose
-    asker it has no room for: then a message may be a copy of the first asker's, so it waits for a hop at work, and
-    what a committed one has to send is sent once more.
+    asker it has no room for: then a message may be a copy of the first asker's, and what a committed hop has to send is
+    sent once more. A message of the same text waits for a hop at work in any case.
     """
     caller, request_id = Caller.of(arrival.message), arrival.message.request_id
     if caller is None or arrival.message.hop > 1 or request_id != item.request_id or item.status in ENDED:
         return False
-    noted = item.askers.get(asker_key(request_id))
-    return not (caller.asks_as(noted) or (noted is None and verdict is Verdict.BUSY))
+    return not (verdict is Verdict.BUSY or caller.asks_as(item.askers.get(asker_key(request_id))))
 
 
 def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:

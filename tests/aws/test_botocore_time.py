@@ -14,6 +14,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from flowguard.aws.botocore_clients import BotocoreClients
+from flowguard.aws.botocore_time import _refuse_late
 from flowguard.aws.transport.time_left import KEPT_MS, LEAST_SECONDS, within
 from tests.aws.transport.clients import session
 from tests.aws.transport.served import Reply, served
@@ -121,6 +122,18 @@ def test_a_try_begins_if_the_last_ones_time_is_left_and_waits_for_no_longer(
         CALLS["kms"](client)
     assert answered.waits == waits
     assert answered.now <= 100 + max(seconds, took)
+
+
+@pytest.mark.parametrize(("after", "refused"), [(1, 22.0), (2, 23.0), (3, 25.0), (5, 37.0), (6, 41.0), (9, 41.0)])
+def test_a_pause_of_botocore_is_twenty_seconds_at_most(
+    monkeypatch: pytest.MonkeyPatch, after: int, refused: float
+) -> None:
+    """Exactly the time that another try would take is too little."""
+    monkeypatch.setattr("flowguard.aws.botocore_time.time", SimpleNamespace(monotonic=lambda: 121.0))
+    request = {"context": {"flowguard_began": 100.0}}
+    for left, answer in ((refused, False), (refused + 0.5, None)):
+        monkeypatch.setattr("flowguard.aws.botocore_time.seconds_left", partial(float, left))
+        assert _refuse_late(attempts=after, request_dict=request, response=None) is answer
 
 
 def test_what_it_took_to_sign_is_no_longer_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,6 +221,13 @@ def test_a_group_that_is_imported_is_there_already() -> None:
     assert "schedule_groups" not in read(placed("import:b", "settings", "bucket"))[0]
 
 
+def test_an_imported_group_leaves_the_other_groups_as_they_are() -> None:
+    groups = {"before": {"former": True}}
+    given = {**placed("import:group", "settings", "scheduler_group"), "schedule_groups": groups}
+    options, [(stand_in, _)] = read(given)
+    assert options["schedule_groups"] == {**groups, stand_in: {"existing": True}}
+
+
 NAME: Final = Import("shop:stock", of_arn=False, option="tables")
 OF_ARN: Final = Import("shop:stock", of_arn=True, option="tables")
 BOTH: Final = {each.stand_in: each for each in (NAME, OF_ARN)}

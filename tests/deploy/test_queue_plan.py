@@ -143,8 +143,10 @@ def test_shared_dead_letters_are_kept_as_long_as_the_flow_that_keeps_them_longes
 
 def test_a_flow_whose_shared_letters_outlive_its_run_items_is_noted(deploy: Deploy) -> None:
     orders, clicks = shared("orders", inbox="orders"), shared("clicks", **SHORT[0])
-    handlers = {"a": lambda_handler(orders), "b": lambda_handler(clicks), "c": dlq_handler(orders, clicks)}
-    [note] = [note for note in deploy({}, **handlers).notes if "shop-dead-letters" in note]
+    apart = shared("refunds", inbox="refunds", dead_letters="refunds-letters")
+    handlers = {flow.name: lambda_handler(flow) for flow in (orders, clicks, apart)}
+    killed = {"shop_killed": dlq_handler(orders, clicks), "refunds_killed": dlq_handler(apart)}
+    [note] = [note for note in deploy({}, **handlers, **killed).notes if "shop-dead-letters" in note]
     assert note == (
         "clicks shares the dead letters 'shop-dead-letters' with orders, so they are kept for 14 d, and its run items "
         "for 2 d: a letter of a first stage that is redriven after that begins a new run, and one of a later stage "

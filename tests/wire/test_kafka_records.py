@@ -13,6 +13,7 @@ from flowguard.names.series_ids import comes_after
 from flowguard.testing import kafka_event
 from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
 from flowguard.wire.kafka_records import is_kafka_record, named_for_lambda
+from flowguard.wire.notification import LAST_MOMENT
 from flowguard.wire.stream_letters import stream_letter_problem
 
 CLUSTER: Final = "arn:aws:kafka:eu-west-1:123456789012:cluster/orders/751d2973-a626-431c-9d4e-d7975eb44dd7-2"
@@ -118,6 +119,7 @@ def test_a_partition_begins_with_the_offset_0() -> None:
 
 def test_what_has_no_time_is_from_the_beginning_of_time() -> None:
     assert read(changed(timestamp=-1)).sent_at == 0
+    assert read(changed(timestamp=LAST_MOMENT)).sent_at == LAST_MOMENT
 
 
 def test_what_was_read_is_read_as_the_same_and_its_retry_too() -> None:
@@ -206,7 +208,9 @@ def test_a_notice_of_what_lambda_gave_up_is_no_message() -> None:
     assert "orders-19 from 19 to 28 and 20 partitions more; they are in" in said
     odd = json.dumps({"requestContext": {}, "KafkaBatchInfo": {"batchSize": 1, "recordsInfo": {"orders-0": 7}}})
     assert "orders-0;" in str(stream_letter_problem(odd))
-    of_none = json.dumps({"requestContext": {}, "KafkaBatchInfo": {"batchSize": 1, "recordsInfo": []}})
-    assert "records of Kafka: None; they" in str(stream_letter_problem(of_none))
+    no_partitions: list[Any] = [[], ["orders-0"], {}]
+    for none in no_partitions:
+        of_none = json.dumps({"requestContext": {}, "KafkaBatchInfo": {"batchSize": 1, "recordsInfo": none}})
+        assert "records of Kafka: None; they" in str(stream_letter_problem(of_none))
     assert stream_letter_problem(json.dumps({"KafkaBatchInfo": info})) is None
     assert stream_letter_problem(json.dumps({"requestContext": {}, "KafkaBatchInfo": 7})) is None

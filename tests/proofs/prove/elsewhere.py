@@ -335,7 +335,7 @@ TESTED: Final = (
         r"^worker\.(hop_places|key_pauses|turn_messages|limits)\.|^worker\.hop_memory\.HopMemory\.(__exit__|__enter__|take_places|of_stage)|"
         r"^worker\.hop_memory\.HopMemory\.begin: .*places|"
         r"^(?!operate\.|worker\.resumed_payload\.|once_function\.|worker\.call_places\.).*(\.turn\b|\w\.limits\b(?!\.)|Message\(turn=|"
-        r"\blimits\.turned_away\(|\bis_limited\(|\bplaces_of\b|\btake_places\(|NoPlace\b|\bwaits\.ending\(|"
+        r"\blimits\.turned_away\(|\bis_limited\(|(?<!stacks\.)\bplaces_of\b|\btake_places\(|NoPlace\b|\bwaits\.ending\(|"
         r"was_in_line|back_off\.look\b|claims\.has_failed|\.has_failed\b|stood_in_line)",
         (
             *("tests/worker/test_places_alone.py", "tests/protocol/test_turns_of_claims.py"),
@@ -1246,6 +1246,11 @@ TESTED: Final = (
         "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.derive\._share",
+        ("tests/deploy/test_queue_plan.py", "tests/deploy/test_derive.py"),
+        "which flows share dead letters, and for how long those are kept",
+    ),
+    Elsewhere(
         r"^deploy\.derive\.",
         (
             "tests/deploy/test_derive.py",
@@ -1673,7 +1678,10 @@ TESTED: Final = (
     Elsewhere(
         r"^(worker\.caller_answers\.CallerAnswers\.(turned_away|lost)|worker\.no_run\.NoRun\.dead: .*GONE|"
         r"aws\.store\.DynamoDBStore\._refused: .*STALE)",
-        ("tests/worker/runtime/test_turned_away.py", "tests/worker/test_caller_answers.py::test_where_nobody_knows"),
+        (
+            *("tests/worker/runtime/test_turned_away.py", "tests/worker/runtime/test_asked_twice.py"),
+            "tests/worker/test_caller_answers.py::test_where_nobody_knows",
+        ),
         "no explored request that is turned away has a reply_to",
     ),
     Elsewhere(

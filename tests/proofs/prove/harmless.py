@@ -734,6 +734,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "without a stage no time is noted, and nobody asks for one: this is for the type checker": (
         "worker.batch.Batch._note_time: arrival.stage is not None → forced true",
         "worker.batch.Batch._has_time: arrival.stage is not None → forced true",
+        "worker.batch._timeout: arrival.stage is None → forced false",
     ),
     "an invocation says at both ends what time is left, or at neither: each part alone is for the type checker": (
         "worker.batch.Batch._note_time: before is not None → forced true",
@@ -749,6 +750,18 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "no other error is raised there": (
         "flow.Flow._object: except RunFailed → catches every Exception",
         "wire.resumed_body.ResumedBody.read: except (ValueError, RecursionError) → catches every Exception",
+    ),
+    "of a record that has no time left to be read none is left to be carried out: this is for the type checker": (
+        "worker.batch.Batch._ending: arrival is None → forced false",
+    ),
+    "who asks for work of another wants an answer: this is for the type checker": (
+        "worker.caller_answers.CallerAnswers.of_work_of_another: caller is None → forced false",
+    ),
+    "a first hop without an item is claimed, and of a later one the item is not looked at": (
+        "worker.turned_away.TurnedAway.ending: refused.item is None → forced false",
+    ),
+    "events of botocore with different names are heard in whatever order": (
+        "aws.botocore_time.end_in_time: client.meta.events.register_last(f'request-created.{service}', _begin); then client.meta.events.register_first(f'needs-retry.{service}', _refuse_late) → the other way round",
     ),
     "a first hop without its stage was refused before: this is for the type checker": (
         "worker.trust.trusted_payload: stage is not None → forced true",

@@ -16,6 +16,7 @@ from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.failed import Failed
 from flowguard.flow import IGNORE, UNTIL_RESET, AnyFlow, Flow
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
@@ -140,6 +141,16 @@ def test_who_asks_while_the_run_goes_on_comes_again_until_its_end(flow: Make, fi
         assert at.priced() == 1
 
 
+def test_an_older_request_for_the_same_wait_is_answered_although_the_end_of_another_is_there() -> None:
+    with scene(orders) as at:
+        at.aws.create_queue("carts")
+        at.deliver(at.message(**FIRST))
+        finish(at, **FIRST)
+        at.sent("carts")
+        at.deliver(at.message(request_id=RequestId("run-0"), requested_at=START - 2_000, **FIRST))
+        assert told(at) == [("first", "SUPERSEDED")]
+
+
 def test_a_copy_of_the_first_request_does_not_come_again() -> None:
     with scene(orders) as at:
         at.aws.create_queue("carts")
@@ -168,6 +179,14 @@ def test_who_comes_again_while_a_newer_request_is_tried_again_is_told(*, has_end
         assert told(at) == [("other", "SUPERSEDED")]
         assert at.deliver(at.message(**FIRST)) == [True]
         assert told(at) == [], "the run that has the object answers it, or has"
+
+
+def test_an_asker_at_another_address_is_another_one() -> None:
+    with scene(orders) as at:
+        at.aws.create_queue("carts")
+        at.deliver(at.message(reply_to="sqs:stock"))
+        assert at.deliver(at.message(reply_to="sqs:carts")) == [True]
+        assert len(again(at)) == 1
 
 
 def test_another_asker_sends_nothing_again_of_what_was_sent() -> None:
