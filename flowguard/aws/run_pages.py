@@ -110,10 +110,10 @@ def page_of(reader: RunReader, items: Iterable[Item], read: int, units: float, l
     """Read the items of a page."""
     runs, unreadable = [], 0
     for raw in items:
-        _, flow, object_id = raw["pk"]["S"].split("#", 2)
         try:
+            _, flow, object_id = raw["pk"]["S"].split("#", 2)
             runs.append(reader.seen(flow, object_id, raw))
-        except Unusable:
+        except (Unusable, ValueError):  # a key without an object is no key of ours
             unreadable += 1
     return RunPage(runs, read, units, unreadable, last)
 

@@ -117,10 +117,14 @@ class RunReader:
     def text(self, seen: SeenRun, stored: Item, kind: str) -> str:
         """Return a text of this kind as it was before it was stored.
 
-        Raises :class:`flowguard.errors.TextGone`, and where it is sealed :class:`flowguard.errors.CannotOpen` and
+        Raises :class:`flowguard.errors.TextGone`, :class:`flowguard.errors.OtherRelease` for a form that this version
+        does not know, and where it is sealed :class:`flowguard.errors.CannotOpen` and
         :class:`flowguard.errors.KeyUnavailable`.
         """
-        return self._packing.unpack(stored, about_of(run_key(seen.flow, ObjectId(seen.object_id)), kind))
+        try:
+            return self._packing.unpack(stored, about_of(run_key(seen.flow, ObjectId(seen.object_id)), kind))
+        except (SettingsError, UnicodeDecodeError, zlib.error) as error:
+            raise OtherRelease(f"its {kind} cannot be read by this version: {error}") from None
 
     def outbox(self, seen: SeenRun) -> Outbox | StoredOutbox | None:
         """Return the outbox that the item holds. One in S3 is read when its sends are asked for."""

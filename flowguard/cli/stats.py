@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -33,6 +34,9 @@ from flowguard.protocol.run import Status
 from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.notification import to_json
 
+FOUND: Final = 1
+"""The exit code where gauges lack runs that cannot be read."""
+
 _COLUMNS: Final = (
     *map(Column, ("flow", "status", "stage")),
     *(Column(name, right=True) for name in ("runs", "late", "left", "oldest")),
@@ -53,7 +57,8 @@ def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: 
 
     --emf writes metrics of the whole table, and none where --read or --after leaves a part of it out.
 
-    The exit code is 0 where the table was read, and 2 where the command cannot be run.
+    The exit code is 0 where the table was read, 1 where --emf lacks runs that this version cannot read, and 2 where the
+    command cannot be run.
     """
     name = name_of_one(flow)
     check_one_format("as_json", "namespace")
@@ -91,6 +96,8 @@ def _write_metrics(
         raise CannotRun("the table has more items than --read allows, and metrics of a part would mislead; raise it")
     for document in metric_lines(counts.items(), namespace, now):
         say_json(to_json(document))
+    if reading.unreadable:
+        sys.exit(FOUND)
 
 
 def _add(count: Count, seen: SeenRun, now: int) -> None:

@@ -57,9 +57,10 @@ def tail(flow: str, object_id: str, *, every: int, most: int | None, as_json: bo
             if (mark := _mark(seen)) != before:
                 before = mark
                 _say(seen, runs, now, as_json=as_json)
-            if (seen is not None and seen.item.status in ENDED) or (until is not None and now >= until):
+            left = every if until is None else (until - now) / 1000
+            if (seen is not None and seen.item.status in ENDED) or left <= 0:
                 return
-            pause(every)
+            pause(min(every, left))
 
 
 def _mark(seen: SeenRun | None) -> object:

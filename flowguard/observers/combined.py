@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +26,9 @@ class Observers:
     def __init__(self, observers: Iterable[Observer]) -> None:
         self._observers = tuple(observers)
         self._left_out: set[int] = set()
+        for observer in self._observers:
+            if iscoroutinefunction(observer) or iscoroutinefunction(type(observer).__call__):
+                self._leave_out(observer, TypeError("it is asynchronous, and nobody awaits it"))
 
     def __call__(self, event: Event) -> None:
         for observer in self._working():

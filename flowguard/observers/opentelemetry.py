@@ -77,6 +77,16 @@ class OpenTelemetry:
 
     @contextmanager
     def span(self, span: Span) -> Iterator[None]:
+        """Trace a phase. The spans of an invocation are exported at its end, also where it raises."""
+        try:
+            with self._traced(span):
+                yield
+        finally:
+            if span.phase is Phase.INVOCATION and self._flush:
+                _export()
+
+    @contextmanager
+    def _traced(self, span: Span) -> Iterator[None]:
         """Trace a phase. An error is noted by its type alone, for its text may have more than ids."""
         links = [link for message in span.messages for link in _links(message)]
         with self._tracer.start_as_current_span(
@@ -98,8 +108,6 @@ class OpenTelemetry:
                 if token is not None:
                     _message.reset(token)
                 opened.set_attributes(_attributes(span.fields()))
-        if span.phase is Phase.INVOCATION and self._flush:
-            _export()
 
 
 def _name_of(span: Span) -> str:

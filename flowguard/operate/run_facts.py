@@ -11,7 +11,7 @@ from flowguard.aws.history_rows import FullHistory
 from flowguard.aws.packing import is_sealed
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.destinations import Queue
-from flowguard.errors import CannotOpen, KeyUnavailable, TextGone
+from flowguard.errors import KeyUnavailable, OtherRelease, TextGone
 from flowguard.flow import UNTIL_RESET, AnyFlow
 from flowguard.operate.attempts import REST, failed_attempt, may_be_parked
 from flowguard.operate.history_facts import NO_ROWS, history_facts, own_history
@@ -283,7 +283,7 @@ def _payloads(seen: SeenRun, runs: RunReader, *, shown: bool) -> dict[str, Any]:
 SEALED: Final = "(sealed, and shown with payloads alone)"
 """What stands for a sealed text where nobody has asked for payloads."""
 
-_UNREADABLE: Final = (TextGone, CannotOpen, KeyUnavailable)
+_UNREADABLE: Final = (TextGone, OtherRelease, KeyUnavailable)
 
 
 def answer_value(seen: SeenRun, runs: RunReader, name: str) -> Any:

@@ -142,6 +142,7 @@ class Inspected:
         with self._table() as reader:
             for page in self._pages(reader).pages(Wanted(flow), None, most):
                 traffic.read += page.read
+                traffic.unreadable += page.unreadable
                 traffic.is_whole = page.last is None
                 for seen in page.runs:
                     traffic.add(seen.item, now)

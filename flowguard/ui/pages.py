@@ -118,7 +118,10 @@ class _Pages:
 
     def runs(self) -> Any:
         given = _given(*_FILTERS)
-        listed = self._list(given, Status(given["status"]) if given["status"] in list(Status) else None)
+        status = given["status"].upper()
+        if status and status not in list(Status):
+            raise BadRequest(f"The status is none of {', '.join(Status)}.")
+        listed = self._list(given, Status(status) if status else None)
         return render_template("runs.html", listed=listed, given=given, statuses=list(Status))
 
     def waits(self) -> Any:

@@ -24,12 +24,14 @@ FAILED: Final = "failed"
 class Traffic:
     """Counts of runs by their stage and what they do there, and of waits by the stage after them too.
 
-    ``read`` counts the items of the table that were read; ``is_whole`` says whether there were no more.
+    ``read`` counts the items of the table that were read, ``unreadable`` those of them that are no run of this version;
+    ``is_whole`` says whether there were no more.
     """
 
     at: Counter[tuple[str, str]] = field(default_factory=Counter)
     between: Counter[tuple[str, str]] = field(default_factory=Counter)
     read: int = 0
+    unreadable: int = 0
     is_whole: bool = True
 
     def add(self, item: RunItem, now: int) -> None:

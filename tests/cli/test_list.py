@@ -249,6 +249,37 @@ def test_stats_count_runs_and_say_which_need_somebody(at: Scene) -> None:
     assert run(at, "stats", "--read", "1").stderr.splitlines()[-1].startswith("stopped after 1 items; go on with ")
 
 
+LATER: Any = {"M": {"zstd": {"B": b"x"}}}
+"""How a later release may store a text."""
+
+
+@pytest.mark.parametrize("stored", [LATER, {"B": b"no zlib"}])
+def test_an_error_that_cannot_be_read_hides_no_other_run(at: Scene, stored: Any) -> None:
+    dynamodb = at.aws.client("dynamodb")
+    [bad] = [item for item in dynamodb.scan(TableName="flowguard")["Items"] if item["pk"]["S"] == "run#orders#bad"]
+    dynamodb.put_item(TableName="flowguard", Item={**bad, "pk": {"S": "run#orders#worse"}, "error": stored})
+    rows = {row["object_id"]: row["now"] for row in map(json.loads, run(at, "list", "--json").stdout.splitlines())}
+    assert rows["bad"] == "Reject: the card is declined"
+    assert rows["worse"].startswith("its error cannot be read by this version: ")
+    assert objects(at, "list", "--error", "Reject") == ["bad"]
+
+
+def test_a_key_without_an_object_is_counted_and_hides_no_run(at: Scene) -> None:
+    key = {"pk": {"S": "run#orders"}, "sk": {"S": "run"}, "status": {"S": "RUNNING"}}
+    at.aws.client("dynamodb").put_item(TableName="flowguard", Item=key)
+    result = run(at, "list", "--json")
+    assert len(result.stdout.splitlines()) == 4
+    assert "1 items are no runs that this version can read" in result.stderr
+
+
+def test_metrics_that_lack_a_run_say_so_by_the_exit_code(at: Scene) -> None:
+    odd = {"pk": {"S": "run#orders#odd"}, "sk": {"S": "run"}, "status": {"S": "LATER"}}
+    at.aws.client("dynamodb").put_item(TableName="flowguard", Item=odd)
+    result = run(at, "stats", "--emf", "shop", code=1)
+    assert json.loads(result.stdout)["runs_running"] == 2
+    assert "1 items are no runs that this version can read" in result.stderr
+
+
 def test_stats_as_metrics(at: Scene) -> None:
     [line] = run(at, "stats", "--emf", "shop/orders").stdout.splitlines()
     document = json.loads(line)

@@ -67,6 +67,12 @@ def test_answers_are_changes_and_the_time_may_end_before_the_run() -> None:
         assert [(row["status"], row["answered"]) for row in rows] == [("WAITING", []), ("WAITING", ["a"])]
 
 
+def test_the_last_pause_ends_when_the_time_is_over(at: Scene) -> None:
+    began = at.clock.now()
+    tail(at, "orders", "o1", "--every", "3600", "--for", "90s", then=[lambda: None])
+    assert at.clock.now() - began == 90_000
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -53,6 +53,20 @@ def test_one_that_raises_is_reported_once_and_left_out(error: BaseException, cap
     assert said.endswith("; it is left out until this process ends, and no message was harmed")
 
 
+class Awaited:
+    async def __call__(self, event: Event) -> None:
+        raise AssertionError(event)
+
+
+@pytest.mark.parametrize("observer", [Awaited().__call__, Awaited()])
+@pytest.mark.filterwarnings("error")
+def test_one_that_has_to_be_awaited_is_reported_and_left_out(observer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    combined([observer, tally := Tally()])(DONE)
+    (said,) = reports(caplog)
+    assert "raised TypeError: it is asynchronous, and nobody awaits it; it is left out until" in said
+    assert tally.count(EventType.DONE) == 1
+
+
 @pytest.mark.parametrize("where", WAYS)
 def test_one_whose_span_raises_is_reported_once_and_left_out(where: str, caplog: pytest.LogCaptureFixture) -> None:
     broken, watching = BrokenSpans(where, ValueError("no")), Watching()

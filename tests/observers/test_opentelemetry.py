@@ -208,6 +208,12 @@ def test_the_end_of_an_invocation_waits_for_the_export(monkeypatch: pytest.Monke
         with open_span(observer, Span(Phase.INVOCATION)), open_span(observer, Span(Phase.CLAIM)):
             pass
     assert waited == [LONGEST_FLUSH_MS]
+    with (
+        pytest.raises(OSError, match="gone"),
+        open_span(OpenTelemetry(exported.provider.get_tracer("tests")), Span(Phase.INVOCATION)),
+    ):
+        raise OSError("the table is gone")
+    assert waited == [LONGEST_FLUSH_MS] * 2, "one that raises has its spans exported, too"
 
 
 def test_without_an_sdk_nothing_is_traced_and_nothing_is_harmed() -> None:
