@@ -133,6 +133,7 @@ def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]
     """Return the run's dead letters. Copies count once.
 
     Letters that were sent back before the run failed again do not count. It makes no difference who sent them back.
+    Those of more redrives than it had are of an earlier run with its request id, whose item has expired.
     """
     redriven = {
         (sent_back.message.hop, sent_back.message.redrive)
@@ -150,6 +151,7 @@ def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]
         if (message.run, message.id) == (key, item.request_id)
         and message.is_letter
         and ((place := message.place).hop, place.redrive) not in redriven
+        and place.redrive <= item.redrive + 1
     }
 
 

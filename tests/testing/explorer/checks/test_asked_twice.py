@@ -73,3 +73,25 @@ def test_a_run_that_its_cancelled_request_has_begun_leaves_no_dead_letter(error:
     dead = {("sqs:dead", item.hop, 0)} if letters else set()
     assert list(_letters("run#pay#o1", item, dead)) == []
     assert len(list(_letters("run#pay#o1", item, dead ^ {("sqs:dead", item.hop, 0)}))) == 1
+
+
+class Parent(BaseModel):
+    parent_id: str
+
+
+class AskBoth(Stage[Parent], name="ask", then="ship"):
+    def handle(self, parent: Parent, step: Step) -> Outcome:
+        asked = step.ask(Pay, Payment(order_id="o1"))
+        return Ship.when_all(paid=asked, within=timedelta(hours=3), on_timeout="ship")
+
+
+class Parents(Flow, name="parents", object_id="parent_id"):
+    stages = (AskBoth, Ship)
+
+
+def test_a_letter_of_an_earlier_run_of_the_same_request_is_none_of_the_later_run() -> None:
+    """What is asked again after a failure is sent its letter again; then the item expires, and a run begins anew."""
+    requests = [Parent(parent_id="p1"), Parent(parent_id="p2")]
+    found = history_of((Parents, Pay), requests, "f10-1.r1", tables={"charges": "id"})
+    letters = {message.place.redrive for message in found.posted if message.is_letter}
+    assert (letters, list(broken(found, (Parents, Pay), ()))) == ({1, 2}, [])
