@@ -327,6 +327,29 @@ def test_what_is_named_for_a_flow_is_in_its_stack_and_other_queues_that_nothing_
     assert {places[called(name, rule)] for name in ("mails", "shop-dead-letters")} == {"stack-base.json"}
 
 
+def test_rules_that_wait_for_each_others_policies_are_in_one_stack(deploy: Deploy) -> None:
+    """A rule is made after the policies of its queue and of its dead letters, here those of the other flow."""
+    letters = {"orders": "refunds-dead-letters", "refunds": "orders-dead-letters"}
+    flows = [
+        flow(name, dead_letters=to, callbacks=(Callback(Bus("shop", name, "paid"), id="order_id"),))
+        for name, to in letters.items()
+    ]
+    handlers = {flow.name: lambda_handler(flow) for flow in flows}
+    killed = {f"{flow.name}_killed": dlq_handler(flow) for flow in flows}
+    killed |= {f"{flow.name}_answers": callback_handler(flow) for flow in flows}
+    made = nested(deploy({}, **handlers, **killed), DeployOptions())
+    rules = {
+        label: resource["DependsOn"]
+        for text in made.values()
+        for label, resource in json.loads(text)["Resources"].items()
+        if resource["Type"] == "AWS::Events::Rule"
+    }
+    assert rules == {
+        "OrdersEventsEventsOrdersPaidShopRule": ["OrdersEventsQueuePolicy", "RefundsDeadLettersQueuePolicy"],
+        "RefundsEventsEventsRefundsPaidShopRule": ["RefundsEventsQueuePolicy", "OrdersDeadLettersQueuePolicy"],
+    }
+
+
 def called(name: str, rule: str) -> str:
     return Names(rule).by_rule(name)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from flowguard.flow import AnyFlow
@@ -103,7 +105,13 @@ def _verdict(function: Invariant, view: View) -> str | None:
     try:
         answer = function(view)
     except Exception as error:  # an invariant may raise any error
-        return str(error) or f"{type(error).__name__} was raised"
+        return str(error) or f"{type(error).__name__} was raised{_place(error)}"
     if answer is False:
         return "it does not hold"
     return None if answer is None or answer is True else str(answer)
+
+
+def _place(error: Exception) -> str:
+    """Return the line that raised an error without a text, such as a bare assert."""
+    raised = traceback.extract_tb(error.__traceback__)[-1]
+    return f" at {Path(raised.filename).name}:{raised.lineno}: {raised.line}"

@@ -53,6 +53,19 @@ def fix_unheard(history: History, work: str) -> Fix | None:
     return None
 
 
+def fix_overtaken(history: History, table: str, cure: str) -> str | None:
+    """Return the fix of a write of what was read before another worker wrote to the table. None without one."""
+    calls = [made for made in history.calls if table in made.target.split(", ")]
+    for read in (made for made in calls if made.is_read and _is_users(made)):
+        later = [made for made in calls if made.number > read.number and made.applied and not made.is_read]
+        if later and later[0].worker != read.worker and any(made.worker == read.worker for made in later):
+            return (
+                f"after the {call_named(read.operation)} at {read.site} another worker wrote to {table}, and what it "
+                f"wrote was written over: {cure}"
+            )
+    return None
+
+
 _LOCKED: Final = ("LockNotAvailable", "StatementTimeoutException")
 """The refusals of a statement that met the lock of another worker, by PostgreSQL and by the Data API."""
 

@@ -26,6 +26,7 @@ from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.after_errors import (
     fix_deleted_first,
     fix_locked,
+    fix_overtaken,
     fix_taken_back,
     fix_unheard,
     is_taken_back,
@@ -132,8 +133,11 @@ def _of_another_end(history: History, problem: Problem, *, is_plain: bool) -> Di
     """Return the fix of an end that differs though each call was made as often as undisturbed."""
     if (unheard := fix_unheard(history, _work(is_plain))) is not None:
         return Diagnosis(*unheard)
-    about = named_apart(problem.where)[1]
+    service, about = named_apart(problem.where)
     site = history.recorded.get(about) or _last_write(history, problem.where)
+    cure = "write under a condition on what was read" + _or(is_plain, "let step.modify read and write it")
+    if not service and (overtaken := fix_overtaken(history, about, cure)) is not None:
+        return Diagnosis(site, overtaken)
     return Diagnosis(site, _of_differing(is_plain=is_plain), option=_free(problem, about))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from flowguard.events import Event, EventType
 from flowguard.handler import LambdaHandler
 from flowguard.names.ids import Owner
 from flowguard.protocol.run import RunItem, Status
-from flowguard.testing.explorer import explore
+from flowguard.testing.explorer import View, explore
 from flowguard.testing.explorer.checks.invariants import PROMISES, broken
 from flowguard.testing.explorer.record.history import History, Version
 from flowguard.wire.envelope import resend
@@ -36,6 +37,17 @@ def rules(found: History, flow: Any = FLOW) -> set[str]:
 def test_nothing_is_wrong_with_what_is_right() -> None:
     assert rules(history()) == set()
     assert len(PROMISES) == len(set(PROMISES))
+
+
+def no_day_is_there(view: View) -> None:
+    if view.item("totals", day="monday") is not None:
+        raise AssertionError  # as a bare assert does, outside tests that pytest rewrites
+
+
+def test_an_invariant_that_says_nothing_is_named_by_its_line() -> None:
+    [problem] = broken(history(), [FLOW], [no_day_is_there])
+    line = inspect.getsourcelines(no_day_is_there)[1] + 2
+    assert problem.text.startswith(f"AssertionError was raised at test_promises.py:{line}: raise AssertionError")
 
 
 def changed(found: History, place: int, **facts: Any) -> History:

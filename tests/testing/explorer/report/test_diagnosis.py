@@ -219,3 +219,27 @@ def test_a_run_whose_last_attempt_met_a_lock_wants_a_longer_retry(error: str, ru
     assert diagnose(history, [], Problem(rule, "", "")).site == last.site
     gone = [replace(version, item=None) for version in history.versions]
     assert fix_locked(replace(history, versions=gone)) is None
+
+
+class Points(BaseModel):
+    order_id: str
+
+
+class AddPoint(Stage[Points], name="add-point"):
+    def handle(self, points: Points, step: Step) -> Outcome:
+        found = boto3.client("dynamodb").get_item(**TOTALS, ConsistentRead=True).get("Item")
+        step.put("totals", {"day": "monday", "orders": 1 if found is None else int(found["orders"]["N"]) + 1})
+        return Done()
+
+
+class AddsPoints(Flow, name="adds-points", object_id="order_id"):
+    stages = (AddPoint,)
+
+
+@pytest.mark.parametrize(("schedule", "is_lost"), [("z1-2", True), ("z3-2", True), ("o2-1", False), (NOTHING, False)])
+def test_what_two_runs_read_before_either_wrote_is_a_lost_update(schedule: str, is_lost: bool) -> None:
+    history = history_of(AddsPoints, [Points(order_id=f"o{n}") for n in (1, 2)], schedule, tables={"totals": "day"})
+    fix = diagnose(history, [], Problem("equivalence", "totals", "day monday: orders"), ["totals"])
+    assert ("another worker wrote to totals" in fix.text, "let step.modify" in fix.text) == (is_lost, is_lost)
+    assert fix.site is not None
+    assert fix.site.line == inspect.getsourcelines(AddPoint.handle)[1] + 2, "the line to change is the write"
