@@ -336,8 +336,8 @@ def test_rules_that_wait_for_each_others_policies_are_in_one_stack(deploy: Deplo
     ]
     handlers = {flow.name: lambda_handler(flow) for flow in flows}
     killed = {f"{flow.name}_killed": dlq_handler(flow) for flow in flows}
-    killed |= {f"{flow.name}_answers": callback_handler(flow) for flow in flows}
-    made = nested(deploy({}, **handlers, **killed), DeployOptions())
+    answers = {f"{flow.name}_answers": callback_handler(flow) for flow in flows}
+    made = nested(deploy({}, **handlers, **killed, **answers), DeployOptions())
     rules = {
         label: resource["DependsOn"]
         for text in made.values()
