@@ -35,8 +35,9 @@ def end_in_time(client: Any) -> None:
     Outside an invocation, calls are as they were.
     """
     service = client.meta.service_model.service_id.hyphenize()
-    client.meta.events.register_last(f"request-created.{service}", _begin)  # signed: a renewal of keys takes time, too
-    client.meta.events.register_first(f"needs-retry.{service}", _refuse_late)  # who answers first decides
+    created, retried, events = f"request-created.{service}", f"needs-retry.{service}", client.meta.events
+    events.register_last(created, _begin)  # it is signed then: a renewal of keys takes time, too
+    events.register_first(retried, _refuse_late)  # who answers first decides
 
 
 def _begin(request: Any, **_: Any) -> None:

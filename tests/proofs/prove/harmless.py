@@ -761,7 +761,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.turned_away.TurnedAway.ending: refused.item is None → forced false",
     ),
     "events of botocore with different names are heard in whatever order": (
-        "aws.botocore_time.end_in_time: client.meta.events.register_last(f'request-created.{service}', _begin); then client.meta.events.register_first(f'needs-retry.{service}', _refuse_late) → the other way round",
+        "aws.botocore_time.end_in_time: events.register_last(created, _begin); then events.register_first(retried, _refuse_late) → the other way round",
     ),
     "a first hop without its stage was refused before: this is for the type checker": (
         "worker.trust.trusted_payload: stage is not None → forced true",

@@ -133,14 +133,15 @@ def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]
     """Return the run's dead letters. Copies count once.
 
     Letters that were sent back before the run failed again do not count. It makes no difference who sent them back.
-    Those of more redrives than it had are of an earlier run with its request id, whose item has expired.
+    Those of more redrives than there were are of an earlier run with its request id, whose item has expired.
     """
-    redriven = {
-        (sent_back.message.hop, sent_back.message.redrive)
-        for sent_back in history.redriven
-        if (sent_back.key, sent_back.message.request_id) == (key, item.request_id)
-        and (sent_back.message.hop, sent_back.message.redrive) <= (item.hop, item.redrive)
-    } | {
+    sent_back = [
+        (each.message.hop, each.message.redrive)
+        for each in history.redriven
+        if (each.key, each.message.request_id) == (key, item.request_id)
+    ]
+    most = max([item.redrive, *(redrive for _, redrive in sent_back)]) + 1
+    redriven = {place for place in sent_back if place <= (item.hop, item.redrive)} | {
         (version.item.hop, version.item.redrive)
         for version in history.versions
         if version.key == key and version.item is not None and version.item.request_id == item.request_id
@@ -151,7 +152,7 @@ def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]
         if (message.run, message.id) == (key, item.request_id)
         and message.is_letter
         and ((place := message.place).hop, place.redrive) not in redriven
-        and place.redrive <= item.redrive + 1
+        and place.redrive <= most
     }
 
 
